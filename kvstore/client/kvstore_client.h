@@ -17,16 +17,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kvstore/block/block_key.h"
+#include "kvstore/block/object_info.h"
 #include "services/base/ids.h"
 
 namespace baton::kvstore {
-
-struct ObjectInfo {
-  BlockKey key;
-  Generation generation;
-  uint64_t payload_bytes = 0;
-  uint32_t crc32c = 0;
-};
 
 // A lease as its holder knows it. It pins the objects that its lookup found
 // and all that were committed under it.
@@ -46,7 +40,8 @@ class KvStoreClient {
   virtual ~KvStoreClient() = default;
 
   // Finds the longest run of leading `keys` and pins it in the same call. A
-  // lease is granted even when nothing is found (and for no keys at all).
+  // lease is granted even when nothing is found (and for no keys at all). The
+  // store cuts `ttl` to its own bound; zero asks for that bound.
   virtual absl::StatusOr<LookupResult> Lookup(const HandoffId& handoff,
                                               std::span<const BlockKey> keys,
                                               absl::Duration ttl) = 0;
@@ -69,6 +64,7 @@ class KvStoreClient {
   virtual absl::Status Fetch(const Lease& lease, const ObjectInfo& object,
                              std::span<std::byte> payload) = 0;
 
+  // Extends the lease, never shortens it. Errors: kAborted, kUnavailable.
   virtual absl::Status Renew(const Lease& lease, absl::Duration ttl) = 0;
   // Idempotent. Leases that are never released expire.
   virtual absl::Status Release(const Lease& lease) = 0;
