@@ -25,7 +25,8 @@ namespace baton::worker {
 class BlockPool;
 
 // A counted reference to a block; moves and copies like a shared_ptr. The
-// pool must outlive it. Thread-safe in the sense of shared_ptr.
+// pool must outlive it. Thread-safe in the sense of shared_ptr. Copying is one
+// atomic addition; only the last handle of a block takes the pool's lock.
 class BlockRef {
  public:
   BlockRef() = default;
@@ -39,6 +40,9 @@ class BlockRef {
   uint32_t index() const { return index_; }
   // The block's memory: [layers][K, V][kv_heads][block_tokens][head_dim].
   std::span<std::byte> bytes() const;
+  // No other handle to this block exists now: dropping this one makes the
+  // block available. False for an empty handle.
+  bool unique() const;
 
  private:
   friend class BlockPool;
@@ -46,6 +50,11 @@ class BlockRef {
   BlockPool* pool_ = nullptr;
   uint32_t index_ = 0;
 };
+
+// Drops the handles past the first `keep`, last block first, so that of a
+// prefix whose blocks become cached the tail is evicted before the head (a
+// tail without its head can never be matched).
+void ReleaseTailFirst(std::vector<BlockRef>* blocks, size_t keep = 0);
 
 struct BlockPoolStats {
   uint64_t total = 0;
@@ -64,7 +73,8 @@ class BlockPool {
     uint32_t block_tokens = 64;
   };
 
-  // Maps the whole arena at once. ResourceExhausted if that fails.
+  // Maps the whole arena at once. Errors: kInvalidArgument (a zero option),
+  // kResourceExhausted (the mapping fails).
   static absl::StatusOr<std::unique_ptr<BlockPool>> Create(
       const Options& options);
   ~BlockPool();
@@ -76,11 +86,13 @@ class BlockPool {
   // Blocks for the longest run of leading `keys`; moves them to the young end.
   std::vector<BlockRef> Match(std::span<const kvstore::BlockKey> keys);
 
-  // As Match, only counting; touches nothing.
+  // As Match, only counting; touches nothing. `keys` may start in the middle
+  // of a chain: a key names all tokens before its block too.
   uint32_t CountMatch(std::span<const kvstore::BlockKey> keys) const;
 
   // Makes a full block findable. If another block is indexed under `key`
-  // already, that one stays (both hold the same bits).
+  // already, that one stays (both hold the same bits); a block keeps the first
+  // key it got. An empty handle is ignored.
   void Index(const kvstore::BlockKey& key, const BlockRef& block);
 
   // Forgets every cached block that nobody holds. Returns how many.

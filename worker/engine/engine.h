@@ -5,7 +5,11 @@
 //
 // When blocks run out, the sequence that arrived last is preempted: it gives
 // up its blocks, waits, and is computed again (strict numerics make that
-// invisible in the output).
+// invisible in the output). Blocks still in the pool's index are taken from
+// there, on admission and at each step of a prompt.
+//
+// Position contract: a token's KV rows are written when it is fed, so the last
+// committed token of a sequence has none yet.
 #ifndef BATON_WORKER_ENGINE_ENGINE_H_
 #define BATON_WORKER_ENGINE_ENGINE_H_
 
@@ -41,7 +45,9 @@ struct SequenceSpec {
   bool first_token_only = false;
   kvstore::BlockKey root_key;
   // Blocks of positions [0, restored_tokens); the last may be partial, then
-  // this sequence is its only owner.
+  // this sequence is its only owner. At least one token is computed:
+  // restored_tokens < tokens. May be given up and computed again when blocks
+  // run out.
   std::vector<BlockRef> restored;
   uint32_t restored_tokens = 0;
 };
@@ -52,10 +58,12 @@ struct CommittedToken {
 };
 
 struct SequenceTimings {
-  absl::Duration queue;           // submit to first row
-  absl::Duration prefill;         // first row to first new token
-  absl::Duration decode;          // first new token to last
-  uint32_t computed_tokens = 0;   // rows of spec.tokens computed here
+  absl::Duration queue;    // submit to first row
+  absl::Duration prefill;  // first row to first new token
+  absl::Duration decode;   // first new token to last
+  // Rows of spec.tokens computed here, each counted once; the others were
+  // restored or in the pool's index.
+  uint32_t computed_tokens = 0;
   uint32_t generated_tokens = 0;  // committed here
 };
 
@@ -64,16 +72,18 @@ struct SequenceTimings {
 class SequenceObserver {
  public:
   virtual ~SequenceObserver() = default;
-  // Prompt rows done so far, after each chunk.
+  // Rows of spec.tokens done so far (cached ones included), after each chunk.
   virtual void OnProgress(uint32_t processed, uint32_t total) = 0;
   // Block `index` of the sequence is full and its tokens are committed; it is
-  // in the pool's index under `key` already.
+  // in the pool's index under `key` already. Once for each block that was not
+  // whole in spec.restored, in order, also if it came out of the pool's index.
   virtual void OnBlockFull(uint32_t index, const kvstore::BlockKey& key,
                            const BlockRef& block) = 0;
   virtual void OnTokens(const std::vector<CommittedToken>& tokens) = 0;
   // The end. `blocks` are the sequence's own, covering `kv_tokens` rows; the
-  // observer may keep the handles. Not ok: kCancelled, kInternal,
-  // kResourceExhausted.
+  // observer may keep the handles. kNone: first_token_only, and the sequence
+  // could go on. Not ok: kCancelled, kInternal, kResourceExhausted (longer
+  // than the whole pool).
   virtual void OnFinished(const absl::StatusOr<FinishReason>& result,
                           const SequenceTimings& timings,
                           const std::vector<BlockRef>& blocks,
@@ -96,7 +106,8 @@ class Engine {
     // adds to the inter-token time of running streams.
     uint32_t max_prefill_tokens_beside_decode = 128;
     std::vector<TokenId> eos_tokens;
-    std::string model_name;  // metrics label
+    std::string model_name;        // metrics label
+    std::string kv_dtype = "f16";  // metrics label
   };
 
   // All pointers must outlive the engine. Starts the device thread.
@@ -106,9 +117,11 @@ class Engine {
                                         telemetry::MetricsRegistry* metrics);
   virtual ~Engine() = default;
 
-  // Errors: kInvalidArgument (no tokens, token out of range, longer than the
-  // context, more blocks than the pool has), kResourceExhausted (queue full),
-  // kUnavailable (stopped).
+  // Errors: kInvalidArgument (no tokens, token out of range, no room left in
+  // the context, more blocks than the pool has, parameters out of range,
+  // nothing left of max_tokens, restored blocks that do not fit), with field
+  // and reason where there is one; kResourceExhausted (queue full, with a
+  // retry hint); kUnavailable (stopped).
   virtual absl::StatusOr<SequenceId> Submit(
       SequenceSpec spec, std::shared_ptr<SequenceObserver> observer) = 0;
 

@@ -8,12 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "services/base/ids.h"
 
 namespace baton::worker {
 
-// The chain, in the order in which it is applied:
-//   1. logit bias (added)
+// The chain, in the order in which it is applied (sampling_chain.h):
+//   1. logit bias (added); tokens not allowed yet (min_tokens) become -inf
 //   2. repetition penalty (divides positive, multiplies negative logits), then
 //      presence and frequency penalties (subtracted), over prompt + output for
 //      repetition, output only for presence and frequency
@@ -56,6 +57,17 @@ struct SampledToken {
   std::vector<TokenLogprob> top_logprobs;  // descending, ties by lowest id
 };
 
+// Every range above, and finite numbers only; token ids below `vocabulary`.
+// kInvalidArgument names the value and carries the field (error_details.h) by
+// its name here, e.g. "top_p".
+absl::Status ValidateSampling(const SamplingParams& params,
+                              uint32_t vocabulary);
+
+// max_tokens >= 1 and not below min_tokens; token ids below `vocabulary`.
+// Errors as above.
+absl::Status ValidateStop(const StopConditions& stop, uint32_t vocabulary);
+
+// kNone: the sequence could go on (a prefill role stops after one token).
 enum class FinishReason { kNone, kStop, kLength, kAborted };
 
 }  // namespace baton::worker

@@ -1,0 +1,95 @@
+#include "worker/engine/engine_metrics.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace baton::worker {
+
+EngineMetrics::EngineMetrics(telemetry::MetricsRegistry* registry,
+                             const std::string& model_name,
+                             const std::string& kv_dtype,
+                             const BlockPool& pool) {
+  const telemetry::Labels model = {{"model_name", model_name}};
+  const telemetry::Labels host = {{"model_name", model_name}, {"tier", "host"}};
+  const auto step = [&](const std::string& phase) {
+    const telemetry::Labels labels = {{"model_name", model_name},
+                                      {"phase", phase}};
+    return StepMetrics{
+        registry->GetHistogram("baton_step_duration_seconds",
+                               "Duration of one forward pass",
+                               telemetry::InterTokenBuckets(), labels),
+        registry->GetHistogram("baton_step_tokens", "Rows of one forward pass",
+                               telemetry::TokenBuckets(), labels)};
+  };
+  const auto time = [&](absl::string_view name, absl::string_view help) {
+    return registry->GetHistogram(name, help, telemetry::RequestBuckets(),
+                                  model);
+  };
+  decode_ = step("decode");
+  prefill_ = step("prefill");
+  mixed_ = step("mixed");
+  running_ = registry->GetGauge("baton_requests_running",
+                                "Sequences in the current batch", model);
+  waiting_ = registry->GetGauge("baton_requests_waiting",
+                                "Sequences not yet scheduled", model);
+  usage_ = registry->GetGauge("baton_kv_cache_usage_ratio",
+                              "Share of the KV blocks in use", host);
+  evictions_ = registry->GetCounter("baton_kv_cache_evictions_total",
+                                    "Cached KV blocks evicted", host);
+  preemptions_ = registry->GetCounter(
+      "baton_preemptions_total", "Sequences that gave up their blocks", model);
+  generated_ = registry->GetCounter("baton_generation_tokens_total",
+                                    "Tokens committed", model);
+  token_gap_ = registry->GetHistogram("baton_inter_token_latency_seconds",
+                                      "Gap between tokens of a sequence",
+                                      telemetry::InterTokenBuckets(), model);
+  queue_time_ = time("baton_request_queue_time_seconds",
+                     "From submission to the first row");
+  prefill_time_ = time("baton_request_prefill_time_seconds",
+                       "From the first row to the first new token");
+  decode_time_ = time("baton_request_decode_time_seconds",
+                      "From the first new token to the last");
+  registry
+      ->GetGauge("baton_cache_config_info", "Shape of the KV pool",
+                 {{"model_name", model_name},
+                  {"block_size", absl::StrCat(pool.block_tokens())},
+                  {"num_gpu_blocks", absl::StrCat(pool.Stats().total)},
+                  {"dtype", kv_dtype}})
+      ->Set(1);
+}
+
+void EngineMetrics::OnStep(absl::Duration duration, uint32_t decode_rows,
+                           uint32_t prefill_rows) {
+  const StepMetrics& phase = prefill_rows == 0  ? decode_
+                             : decode_rows == 0 ? prefill_
+                                                : mixed_;
+  phase.duration->Observe(absl::ToDoubleSeconds(duration));
+  phase.tokens->Observe(static_cast<double>(decode_rows) + prefill_rows);
+}
+
+void EngineMetrics::OnToken(const LiveSequence& sequence) {
+  generated_->Increment();
+  if (sequence.timings().generated_tokens > 1) {
+    token_gap_->Observe(absl::ToDoubleSeconds(sequence.last_gap()));
+  }
+}
+
+void EngineMetrics::OnFinished(const SequenceTimings& timings) {
+  if (timings.generated_tokens == 0) return;  // never had its first token
+  queue_time_->Observe(absl::ToDoubleSeconds(timings.queue));
+  prefill_time_->Observe(absl::ToDoubleSeconds(timings.prefill));
+  decode_time_->Observe(absl::ToDoubleSeconds(timings.decode));
+}
+
+void EngineMetrics::SetLoad(uint32_t running, uint32_t waiting) {
+  running_->Set(running);
+  waiting_->Set(waiting);
+}
+
+void EngineMetrics::SetPool(const BlockPoolStats& stats) {
+  usage_->Set(static_cast<double>(stats.held) /
+              static_cast<double>(stats.total));
+  evictions_->Increment(static_cast<double>(stats.evictions - evictions_seen_));
+  evictions_seen_ = stats.evictions;
+}
+
+}  // namespace baton::worker
