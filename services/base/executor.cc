@@ -102,19 +102,16 @@ std::shared_ptr<Strand> Strand::Create(Executor* executor) {
 }
 
 bool Strand::Post(std::function<void()> task) {
-  {
-    MutexLock lock(&mutex_);
-    tasks_.push_back(std::move(task));
-    if (scheduled_) return true;
+  // The executor's lock nests inside this one; it never takes this one.
+  MutexLock lock(&mutex_);
+  if (!scheduled_) {
+    if (!executor_->Post([self = shared_from_this()] { self->RunSome(); })) {
+      return false;
+    }
     scheduled_ = true;
   }
-  if (executor_->Post([self = shared_from_this()] { self->RunSome(); })) {
-    return true;
-  }
-  MutexLock lock(&mutex_);
-  scheduled_ = false;
-  tasks_.pop_back();
-  return false;
+  tasks_.push_back(std::move(task));
+  return true;
 }
 
 bool Strand::PostAfter(absl::Duration delay, std::function<void()> task) {

@@ -52,6 +52,8 @@ class OptionTable {
   // "4GiB", "512MiB", "1000".
   void AddBytes(absl::string_view name, uint64_t* target,
                 absl::string_view help);
+  // A value for `name` must come from some source; it may not be empty.
+  void Require(absl::string_view name);
   // What is left on the command line; without this call: an error.
   void AddPositional(absl::string_view name, std::vector<std::string>* target,
                      absl::string_view help);

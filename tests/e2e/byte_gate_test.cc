@@ -77,10 +77,10 @@ class ByteGate : public testing::TestWithParam<Gate> {
     options.model = gate.model;
     options.prefill = one ? 0 : 1;
     options.kvstore = !one;
-    options.more = {
-        "--threads",          one ? "1" : absl::StrCat(gate.threads),
-        "--kv-memory",        "512MiB",
-        "--max-batch-tokens", one ? "512" : absl::StrCat(gate.chunk)};
+    options.more = {"--threads", one ? "1" : absl::StrCat(gate.threads),
+                    "--kv-memory", "512MiB",
+                    absl::StrCat("--worker-flag=--max-batch-tokens=",
+                                 one ? 512 : gate.chunk)};
     auto cluster = ClusterProcess::Start(options);
     EXPECT_TRUE(cluster.ok()) << cluster.status();
     return cluster.ok() ? std::move(*cluster) : nullptr;

@@ -43,5 +43,6 @@ for listener in "${listeners[@]}"; do
   curl -fs "http://$listener/metrics" >"$work/${listener##*:}.metrics"
   promtool check metrics <"$work/${listener##*:}.metrics"
 done
-python3 "$here/dashboard_metrics.py" "${listeners[@]/#/http://}"
+python3 "$here/dashboard_metrics.py" --deploy "$here/../../deploy" \
+  "${listeners[@]/#/http://}"
 echo "real clients: ok"
