@@ -37,14 +37,23 @@ set(GGML_LLAMAFILE OFF CACHE BOOL "" FORCE)
 set(GGML_CPU_REPACK OFF CACHE BOOL "" FORCE)
 set(GGML_OPENMP OFF CACHE BOOL "" FORCE)
 set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
-set(GGML_NATIVE ON CACHE BOOL "")
+# For this machine, or for every x86-64-v3 machine (images, packages). Our own
+# kernels choose at run time either way.
+option(BATON_PORTABLE "Run on any machine with AVX2, FMA and F16C" OFF)
+if(BATON_PORTABLE)
+  set(GGML_NATIVE OFF CACHE BOOL "" FORCE)
+  foreach(set AVX AVX2 FMA F16C BMI2 SSE42)
+    set(GGML_${set} ON CACHE BOOL "" FORCE)
+  endforeach()
+else()
+  set(GGML_NATIVE ON CACHE BOOL "")
+endif()
 set(GGML_BACKEND_DL OFF CACHE BOOL "" FORCE)
 add_subdirectory(${BATON_LLAMA_DIR}/ggml ${CMAKE_BINARY_DIR}/ggml
                  EXCLUDE_FROM_ALL SYSTEM)
 
 # The chat-template engine. Its headers are included as "jinja/...".
 add_library(baton_jinja STATIC EXCLUDE_FROM_ALL
-  ${BATON_LLAMA_DIR}/common/jinja/caps.cpp
   ${BATON_LLAMA_DIR}/common/jinja/lexer.cpp
   ${BATON_LLAMA_DIR}/common/jinja/parser.cpp
   ${BATON_LLAMA_DIR}/common/jinja/runtime.cpp
@@ -57,3 +66,7 @@ foreach(source unicode.cpp json.cpp)
 endforeach()
 target_include_directories(baton_jinja SYSTEM PUBLIC
   ${BATON_LLAMA_DIR}/common ${BATON_LLAMA_DIR}/vendor)
+# Its assertions are about the source it parses, which may be anything.
+target_compile_definitions(baton_jinja PRIVATE NDEBUG)
+target_compile_options(baton_jinja PRIVATE -w)
+target_link_libraries(baton_jinja PRIVATE ggml-base)
