@@ -12,11 +12,11 @@ out=$here/tests/golden/logits
 mkdir -p "$out"
 for model in "$2"/tiny-*.gguf; do
   name=$(basename "$model" .gguf)
-  "$oracle" "$model" --prompt 24 --positions 80 --seed 11 \
+  "$oracle" "$model" --prompt 24 --positions 100 --seed 11 \
     --source "$name" >"$out/$name.json"
 done
-# "The quick brown fox jumps over the lazy dog. Write a short story" in the
+# Two English sentences of tests/golden/tokenizer/smollm.jsonl in the
 # demo model's tokens, then its own continuation.
-"$oracle" "$3" --positions 96 \
-  --tokens 504,2365,6354,16438,27003,690,260,23790,2767,30,19161,253,1890,2694 \
+"$oracle" "$3" --positions 120 \
+  --tokens 504,2365,6354,16438,27003,690,260,23790,2767,30,57,416,982,2875,357,506,441,7121,43,502,3543,1137,392,3060,963,28,339,5248,2090,346,6737,3387,30 \
   --source smollm2 >"$out/smollm2.json"

@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include "gateway/api/generation_codec.h"
+#include "gateway/flow/worker_codec.h"
+#include "gateway/gateway_options.h"
+#include "services/base/error_details.h"
+
+namespace baton::gateway {
+namespace {
+
+TEST(GenerationCodecTest, UnsetScalarsStayUnset) {
+  v1::CompletionRequest request;
+  request.set_text("x");
+  const auto input = CompletionFromProto(request, {});
+  ASSERT_TRUE(input.ok());
+  EXPECT_FALSE(input->parameters.sampling.temperature.has_value());
+  EXPECT_FALSE(input->parameters.sampling.seed.has_value());
+  EXPECT_FALSE(input->parameters.limits.max_tokens.has_value());
+}
+
+TEST(GenerationCodecTest, ZeroIsAValue) {
+  v1::CompletionRequest request;
+  request.mutable_tokens()->add_ids(3);
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_sampling()->set_seed(0);
+  request.mutable_limits()->set_max_tokens(0);
+  const auto input = CompletionFromProto(request, {});
+  ASSERT_TRUE(input.ok());
+  EXPECT_EQ(input->parameters.sampling.temperature, 0.0f);
+  EXPECT_EQ(input->parameters.sampling.seed, 0u);
+  EXPECT_EQ(input->parameters.limits.max_tokens, 0u);
+}
+
+TEST(GenerationCodecTest, CompletionWithoutPromptIsRefused) {
+  const auto input = CompletionFromProto({}, {});
+  EXPECT_TRUE(absl::IsInvalidArgument(input.status()));
+  EXPECT_EQ(ErrorField(input.status()), "prompt");
+}
+
+TEST(GenerationCodecTest, ReportKeepsItsSums) {
+  GenerationReport report;
+  report.prompt_tokens = 10;
+  report.completion_tokens = 4;
+  report.sources = {5, 2, 3};
+  report.prefill = absl::Milliseconds(7);
+  report.finish_reason = FinishReason::kLength;
+  const v1::GenerationEnd end = EndToProto(report);
+  EXPECT_EQ(end.usage().cached_tokens(), 5u);
+  EXPECT_EQ(end.timings().cache_n() + end.timings().prompt_n(),
+            end.usage().prompt_tokens());
+  EXPECT_EQ(end.timings().predicted_n(), 4u);
+  EXPECT_DOUBLE_EQ(end.timings().prompt_ms(), 7);
+  EXPECT_EQ(end.finish_reason(), v1::FINISH_REASON_LENGTH);
+}
+
+TEST(WorkerCodecTest, BothWorkersAreToldTheSame) {
+  auto spec = std::make_shared<GenerationSpec>();
+  spec->request_id = RequestId("r");
+  spec->prompt = {1, 2, 3};
+  spec->sampling.temperature = 0.5f;
+  spec->sampling.seed = 9;
+  spec->limits.max_tokens = 7;
+  spec->limits.stop_token_ids = {4};
+  spec->cache_salt = "salt";
+  const WorkerRequest request{spec, HandoffId("h"), "layout"};
+  const v1::PrefillRequest prefill = PrefillToProto(request);
+  const v1::DecodeRequest reserve = ReserveToProto(request);
+  const v1::DecodeReserve& decode = reserve.reserve();
+  EXPECT_EQ(prefill.sampling().SerializeAsString(),
+            decode.sampling().SerializeAsString());
+  EXPECT_EQ(prefill.stop().SerializeAsString(),
+            decode.stop().SerializeAsString());
+  EXPECT_EQ(prefill.handoff_id(), decode.handoff_id());
+  EXPECT_EQ(prefill.cache_salt(), "salt");
+  EXPECT_EQ(prefill.layout_fingerprint(), "layout");
+  EXPECT_EQ(decode.token_ids_size(), 3);
+  EXPECT_EQ(decode.stop().max_tokens(), 7u);
+}
+
+TEST(WorkerCodecTest, ManifestPassesThroughUnchanged) {
+  v1::PrefillEvent event;
+  event.mutable_manifest()->set_handoff_id("h");
+  event.mutable_manifest()->mutable_position()->set_kv_tokens(64);
+  const auto seen = EventFromProto(event);
+  ASSERT_TRUE(seen.has_value());
+  const auto start = StartToProto({5}, std::get<ManifestReady>(*seen).manifest);
+  ASSERT_TRUE(start.ok());
+  EXPECT_EQ(start->start().manifest().SerializeAsString(),
+            event.manifest().SerializeAsString());
+  EXPECT_FALSE(StartToProto({5}, "\xFF\xFF no manifest").ok());
+}
+
+TEST(WorkerCodecTest, EmptyEventsAreNone) {
+  EXPECT_FALSE(EventFromProto(v1::PrefillEvent()).has_value());
+  EXPECT_FALSE(EventFromProto(v1::DecodeEvent()).has_value());
+}
+
+TEST(GatewayOptionsTest, OpenListenersNeedInsecure) {
+  GatewayOptions options;
+  EXPECT_TRUE(options.Check().ok());
+  options.http_listen = "0.0.0.0:8080";
+  EXPECT_TRUE(absl::IsFailedPrecondition(options.Check()));
+  options.insecure = true;
+  EXPECT_TRUE(options.Check().ok());
+  options = {};
+  options.listen = "[::]:9300";
+  EXPECT_FALSE(options.Check().ok());
+  options.listen = "[::1]:9300";
+  EXPECT_TRUE(options.Check().ok());
+}
+
+}  // namespace
+}  // namespace baton::gateway
