@@ -1,0 +1,34 @@
+// The seam between ggml's graphs and our kernels: builds the custom operations
+// of a layer's attention. The only file here that knows ggml.
+#ifndef BATON_WORKER_KERNELS_GGML_OPS_H_
+#define BATON_WORKER_KERNELS_GGML_OPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ggml.h"
+#include "worker/kernels/paged_attention.h"
+
+namespace baton::worker {
+
+// What the two operations of a layer need at run time. ggml keeps the
+// address, so it must outlive every graph that was built with it.
+struct AttentionLayer {
+  PagedAttention* attention = nullptr;
+  uint32_t layer = 0;
+};
+
+// Stores k and v ([head_dim, kv_heads, rows], f32, contiguous) into the cache.
+// The result has no meaning but its place in the order: name it in
+// AttendOp.
+ggml_tensor* WriteCacheOp(ggml_context* context, ggml_tensor* k, ggml_tensor* v,
+                          AttentionLayer* layer);
+
+// Attention of q ([head_dim, heads, rows], f32, contiguous) after `written`.
+// Result: [head_dim * heads, rows].
+ggml_tensor* AttendOp(ggml_context* context, ggml_tensor* q,
+                      ggml_tensor* written, AttentionLayer* layer);
+
+}  // namespace baton::worker
+
+#endif  // BATON_WORKER_KERNELS_GGML_OPS_H_

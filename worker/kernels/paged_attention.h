@@ -1,0 +1,134 @@
+// Attention over the paged cache, and the write of new rows into it. Plain
+// C++: knows nothing of ggml (ggml_ops.h is the seam).
+//
+// One order of additions for every row, whatever the number of rows, threads
+// or sequences and whatever the instruction set:
+//   - a row visits its cache blocks of 64 positions in ascending order, with
+//     one online-softmax update a block (Milakov and Gimelshein,
+//     arXiv:1805.02867);
+//   - q·k is fma into 16 accumulators by index mod 16, summed by one tree
+//     (SumTree in attention_kernel.h); so are the weights of a block;
+//   - the values are fma in ascending position;
+//   - exp is a polynomial of our own, since libm differs between machines.
+// The scalar, AVX2 and AVX-512 forms therefore give identical bits.
+#ifndef BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
+#define BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace baton::worker {
+
+struct AttentionForms;
+
+// Rises when any kernel here changes a bit of any result.
+inline constexpr int kKernelRevision = 1;
+inline constexpr uint32_t kBlockTokens = 64;
+
+// Instruction sets, in ascending order.
+enum class KernelForm { kScalar, kAvx2, kAvx512 };
+// The best form this processor runs; asked of CPUID once.
+KernelForm BestKernelForm();
+const char* KernelFormName(KernelForm form);
+
+// The cache's memory: block b starts at arena + b * block_bytes and holds
+// [layers][K, V][kv_heads][kBlockTokens][head_dim] in IEEE half precision.
+struct CacheShape {
+  std::byte* arena = nullptr;
+  uint64_t block_bytes = 0;
+  uint32_t layers = 0;
+  uint32_t heads = 0;  // query heads, a multiple of kv_heads
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;  // a multiple of 16, at most kMaxHeadDim
+};
+inline constexpr uint32_t kMaxHeadDim = 512;
+
+// Consecutive rows of one sequence. Row r of the run is row first_row + r of
+// the step's matrices and stands at position start_position + r.
+struct RowRun {
+  uint32_t first_row = 0;
+  uint32_t rows = 0;
+  uint32_t start_position = 0;
+  std::span<const uint32_t> block_table;  // covers all its positions
+};
+
+// Divides the rows of a step among threads and holds their scratch memory. One
+// thread sets the step; then all threads of a step may call Write and Attend,
+// each with its own `thread` (0 .. threads - 1), with a barrier between the
+// Write and the Attend of a layer.
+class PagedAttention {
+ public:
+  // head_dim and heads must satisfy CacheShape. Uses `form`.
+  PagedAttention(const CacheShape& shape, int threads, KernelForm form);
+  ~PagedAttention();
+
+  // The block tables must stay valid until the last Attend of the step.
+  void SetStep(std::span<const RowRun> runs);
+
+  // Stores K and V rows of `layer`, rounded to half precision (nearest even).
+  // k, v: [rows, kv_heads, head_dim], rows `k_stride` and `v_stride` floats
+  // apart.
+  void Write(uint32_t layer, const float* k, size_t k_stride, const float* v,
+             size_t v_stride, int thread, int threads) const;
+
+  // out[row, head] = softmax(q[row, head] . K / sqrt(head_dim)) V over the
+  // positions 0 .. own. q, out: [rows, heads, head_dim], rows `q_stride` and
+  // `out_stride` floats apart.
+  void Attend(uint32_t layer, const float* q, size_t q_stride, float* out,
+              size_t out_stride, int thread, int threads) const;
+
+  const CacheShape& shape() const { return shape_; }
+  KernelForm form() const { return form_; }
+
+ private:
+  // Rows that are computed together, so that K and V are widened once.
+  struct Tile {
+    uint32_t first_row = 0;
+    uint32_t rows = 0;
+    uint32_t start_position = 0;
+    const uint32_t* blocks = nullptr;
+    uint64_t cost_before = 0;  // of one head, over all tiles before
+    uint64_t cost = 0;         // of one head
+  };
+  struct Scratch;
+
+  // Heads [first_head, first_head + heads) of one KV head, for all rows of a
+  // tile.
+  void AttendHeads(const Tile& tile, uint32_t layer, uint32_t first_head,
+                   uint32_t heads, const float* q, size_t q_stride, float* out,
+                   size_t out_stride, Scratch* scratch) const;
+  // One block of 64 positions, for all rows of a tile.
+  void AttendBlock(const Tile& tile, uint32_t block_index, uint32_t heads,
+                   const uint16_t* k, const uint16_t* v, const float* q,
+                   size_t q_stride, Scratch* scratch) const;
+  // Rows of one KV head in a block: `value` = 0 for K, 1 for V.
+  uint16_t* Rows(uint32_t block, uint32_t layer, uint32_t value,
+                 uint32_t kv_head) const;
+
+  const CacheShape shape_;
+  const KernelForm form_;
+  const AttentionForms* const forms_;
+  std::vector<std::unique_ptr<Scratch>> scratch_;  // one per thread
+  std::vector<RowRun> runs_;
+  uint32_t rows_ = 0;
+  std::vector<Tile> tiles_;
+  uint64_t total_cost_ = 0;
+};
+
+// The same attention in double precision with no blocks and no order to keep:
+// the oracle for tests. q, out: [heads, head_dim] of one row at `position`.
+void ReferenceAttention(const CacheShape& shape, uint32_t layer,
+                        std::span<const uint32_t> block_table,
+                        uint32_t position, const float* q, double* out);
+
+// IEEE half precision by integer arithmetic; what the hardware instructions
+// give, including subnormal numbers and not-a-number.
+float HalfToFloat(uint16_t half);
+uint16_t FloatToHalf(float value);
+
+}  // namespace baton::worker
+
+#endif  // BATON_WORKER_KERNELS_PAGED_ATTENTION_H_

@@ -1,0 +1,192 @@
+#include "worker/model/model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "services/base/status_macros.h"
+#include "services/gguf/end_tokens.h"
+#include "worker/kernels/paged_attention.h"
+#include "worker/model/architecture.h"
+#include "worker/model/file_digest.h"
+#include "worker/model/ggml_forward.h"
+#include "worker/model/mapped_file.h"
+#include "worker/model/strict_backend.h"
+#include "worker/model/weights.h"
+
+namespace baton::worker {
+namespace {
+
+using HeaderPointer = std::unique_ptr<gguf::GgufHeader>;
+
+uint64_t Elements(const gguf::GgufTensorInfo& info) {
+  uint64_t elements = 1;
+  for (const int64_t size : info.shape) elements *= size;
+  return elements;
+}
+
+// The type that holds most of the parameters: what a file is named after.
+std::string MainType(const gguf::GgufHeader& header) {
+  std::map<int, uint64_t> elements;
+  for (const gguf::GgufTensorInfo& info : header.tensors()) {
+    elements[info.type] += Elements(info);
+  }
+  const auto largest = std::max_element(
+      elements.begin(), elements.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (largest == elements.end()) return "";
+  return absl::AsciiStrToUpper(
+      ggml_type_name(static_cast<ggml_type>(largest->first)));
+}
+
+kvstore::KvLayout MakeLayout(const kvstore::Digest& digest,
+                             const Architecture& architecture,
+                             const Hyperparameters& hp) {
+  kvstore::KvLayout layout;
+  layout.model_digest = digest;
+  layout.architecture = std::string(architecture.name());
+  layout.parameters = HyperparametersText(hp);
+  layout.numerics_mode = "strict";
+  layout.numerics_id = NumericsId();
+  layout.block_tokens = kBlockTokens;
+  kvstore::KvGroup group;
+  group.name = "attn";
+  group.kind = "full_suffix";
+  group.dtype = "f16";
+  group.layers = hp.layers;
+  group.kv_heads = hp.kv_heads;
+  group.head_dim = hp.head_dim;
+  group.block_bytes = uint64_t{2} * hp.layers * hp.kv_heads * kBlockTokens *
+                      hp.head_dim * sizeof(uint16_t);
+  layout.groups.push_back(group);
+  return layout;
+}
+
+class MappedModel final : public Model {
+ public:
+  MappedModel(std::unique_ptr<MappedFile> file, HeaderPointer header,
+              const Architecture* architecture, const Hyperparameters& hp,
+              std::unique_ptr<Weights> weights, ModelDescription description)
+      : file_(std::move(file)),
+        header_(std::move(header)),
+        architecture_(architecture),
+        hp_(hp),
+        weights_(std::move(weights)),
+        description_(std::move(description)),
+        layout_(MakeLayout(description_.digest, *architecture_, hp_)) {}
+
+  const ModelDescription& description() const override { return description_; }
+  const kvstore::KvLayout& layout() const override { return layout_; }
+  const gguf::GgufHeader& header() const override { return *header_; }
+  absl::string_view header_bytes() const override {
+    return file_->bytes().substr(0, header_->header_bytes());
+  }
+
+  absl::StatusOr<std::unique_ptr<Forward>> CreateForward(
+      BlockPool* pool, int threads) const override {
+    const uint64_t wanted = layout_.groups[0].block_bytes;
+    if (pool->block_bytes() != wanted || pool->block_tokens() != kBlockTokens) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the pool's blocks have ", pool->block_bytes(),
+                       " bytes and ", pool->block_tokens(),
+                       " tokens, the model's ", wanted, " and ", kBlockTokens));
+    }
+    CacheShape cache;
+    cache.arena = pool->arena();
+    cache.block_bytes = pool->block_bytes();
+    cache.layers = hp_.layers;
+    cache.heads = hp_.heads;
+    cache.kv_heads = hp_.kv_heads;
+    cache.head_dim = hp_.head_dim;
+    return GgmlForward::Create(architecture_, hp_, weights_.get(), cache,
+                               threads);
+  }
+
+ private:
+  const std::unique_ptr<MappedFile> file_;
+  const HeaderPointer header_;
+  const Architecture* const architecture_;
+  const Hyperparameters hp_;
+  const std::unique_ptr<Weights> weights_;
+  const ModelDescription description_;
+  const kvstore::KvLayout layout_;
+};
+
+absl::StatusOr<const Architecture*> ArchitectureOf(
+    const gguf::GgufHeader& header) {
+  const absl::StatusOr<std::string> name =
+      header.String("general.architecture");
+  if (!name.ok()) {
+    return absl::InvalidArgumentError(name.status().message());
+  }
+  const Architecture* architecture = FindArchitecture(*name);
+  if (architecture == nullptr) {
+    return absl::UnimplementedError(absl::StrCat("architecture ", *name,
+                                                 " is not supported (",
+                                                 ArchitectureNames(), " are)"));
+  }
+  return architecture;
+}
+
+ModelDescription Describe(const std::string& path, const MappedFile& file,
+                          const gguf::GgufHeader& header,
+                          const Architecture& architecture,
+                          const Hyperparameters& hp) {
+  ModelDescription description;
+  const absl::StatusOr<std::string> name = header.String("general.name");
+  description.name = name.ok() && !name->empty()
+                         ? *name
+                         : std::filesystem::path(path).filename().string();
+  description.architecture = std::string(architecture.name());
+  description.context_length = hp.context_length;
+  description.vocabulary = hp.vocabulary;
+  description.end_tokens = gguf::EndTokens(header);
+  for (const gguf::GgufTensorInfo& info : header.tensors()) {
+    description.parameters += Elements(info);
+  }
+  description.file_bytes = file.bytes().size();
+  description.file_type = MainType(header);
+  description.header_digest =
+      kvstore::Sha256(file.bytes().substr(0, header.header_bytes()));
+  return description;
+}
+
+absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file,
+                         MappedFile::Open(options.path));
+  BATON_ASSIGN_OR_RETURN(HeaderPointer header,
+                         gguf::GgufHeader::FromFile(options.path));
+  BATON_ASSIGN_OR_RETURN(const Architecture* architecture,
+                         ArchitectureOf(*header));
+  BATON_ASSIGN_OR_RETURN(const Hyperparameters hp,
+                         architecture->ReadHyperparameters(*header));
+  BATON_RETURN_IF_ERROR(CheckTensors(*header, architecture->Tensors(hp)));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights,
+                         Weights::Create(*header, *file));
+  ModelDescription description =
+      Describe(options.path, *file, *header, *architecture, hp);
+  BATON_ASSIGN_OR_RETURN(
+      description.digest,
+      FileDigest(*file, options.digest_cache_directory, options.progress));
+  return std::make_unique<MappedModel>(std::move(file), std::move(header),
+                                       architecture, hp, std::move(weights),
+                                       std::move(description));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Options& options) {
+  absl::StatusOr<std::unique_ptr<Model>> model = LoadFile(options);
+  if (model.ok() || absl::StrContains(model.status().message(), options.path)) {
+    return model;
+  }
+  return absl::Status(
+      model.status().code(),
+      absl::StrCat(options.path, ": ", model.status().message()));
+}
+
+}  // namespace baton::worker
