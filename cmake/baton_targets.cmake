@@ -61,10 +61,15 @@ function(baton_proto)
       DEPENDS ${CMAKE_SOURCE_DIR}/proto/${proto}
       VERBATIM)
     list(APPEND generated ${files})
+    # Each .pb.cc defines the same file-scope names.
+    set_source_files_properties(${out}/${stem}.pb.cc PROPERTIES
+                                SKIP_UNITY_BUILD_INCLUSION ON)
   endforeach()
   add_library(baton_${A_NAME} STATIC ${generated})
   # Generated code is most of the build time and none of the run time.
   target_compile_options(baton_${A_NAME} PRIVATE -O1 -g0 -w)
+  set_target_properties(baton_${A_NAME} PROPERTIES UNITY_BUILD ON
+                                                   UNITY_BUILD_BATCH_SIZE 8)
   target_include_directories(baton_${A_NAME} SYSTEM PUBLIC ${out})
   target_link_libraries(baton_${A_NAME} PUBLIC gRPC::grpc++ protobuf::libprotobuf)
   add_library(baton::${A_NAME} ALIAS baton_${A_NAME})

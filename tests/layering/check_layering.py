@@ -10,7 +10,7 @@ import sys
 
 # Core folders see plain C++ only. Edges are known by their suffix.
 EDGE = re.compile(r"(_service|_client|_codec|_server|_runner_edge)\.(h|cc)$")
-ROOT_FILES = re.compile(r"(^|/)main\.cc$")
+ROOT_FILES = re.compile(r"(^|/)main\.cc$|^gateway/gateway_options\.")
 WHOLE_EDGE = ("services/rpc/", "services/cli/", "services/http/",
               "gateway/http/", "services/telemetry/metrics_http",
               "services/telemetry/prometheus_metrics")
@@ -42,7 +42,8 @@ TABLE = [
 ]
 EDGE_EXTRA = ["services/rpc/", "services/telemetry/", "services/http/",
               "services/text/", "services/gguf/"]
-GGML_FOLDERS = ("worker/kernels/", "worker/model/", "services/gguf/", "tools/")
+GGML_FOLDERS = ("worker/kernels/", "worker/graph/", "worker/architectures/",
+                "worker/model/", "services/gguf/", "tools/")
 
 
 def folder_rule(path):

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kvstore/block/block_key.h"
-#include "worker/model/mapped_file.h"
+#include "worker/graph/mapped_file.h"
 
 namespace baton::worker {
 

@@ -9,13 +9,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/graph/architecture.h"
+#include "worker/graph/graph_builder.h"
+#include "worker/graph/strict_backend.h"
+#include "worker/graph/weights.h"
 #include "worker/kernels/ggml_ops.h"
 #include "worker/kernels/paged_attention.h"
-#include "worker/model/architecture.h"
 #include "worker/model/forward.h"
-#include "worker/model/graph_builder.h"
-#include "worker/model/strict_backend.h"
-#include "worker/model/weights.h"
 
 namespace baton::worker {
 

@@ -10,13 +10,14 @@
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
 #include "services/gguf/end_tokens.h"
+#include "worker/architectures/registry.h"
+#include "worker/graph/architecture.h"
+#include "worker/graph/mapped_file.h"
+#include "worker/graph/strict_backend.h"
+#include "worker/graph/weights.h"
 #include "worker/kernels/paged_attention.h"
-#include "worker/model/architecture.h"
 #include "worker/model/file_digest.h"
 #include "worker/model/ggml_forward.h"
-#include "worker/model/mapped_file.h"
-#include "worker/model/strict_backend.h"
-#include "worker/model/weights.h"
 
 namespace baton::worker {
 namespace {

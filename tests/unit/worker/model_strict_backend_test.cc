@@ -7,7 +7,7 @@
 
 #include "ggml-alloc.h"
 #include "gtest/gtest.h"
-#include "worker/model/strict_backend.h"
+#include "worker/graph/strict_backend.h"
 
 namespace baton::worker {
 namespace {

@@ -1,0 +1,102 @@
+#include "worker/graph/graph_builder.h"
+
+#include "services/base/status_macros.h"
+
+namespace baton::worker {
+
+GraphBuilder::GraphBuilder(const Hyperparameters& hp, const Weights& weights,
+                           std::vector<AttentionLayer>* layers,
+                           const StepShape& shape, ggml_context* context,
+                           ggml_cgraph* graph)
+    : hp_(hp),
+      weights_(weights),
+      layers_(layers),
+      shape_(shape),
+      context_(context),
+      graph_(graph),
+      written_(hp.layers, nullptr) {
+  tokens_ = Input(shape.rows, "tokens");
+  positions_ = Input(shape.rows, "positions");
+  if (HasLogits()) logit_row_ids_ = Input(shape.logit_rows, "logit rows");
+}
+
+ggml_tensor* GraphBuilder::Input(uint32_t count, const char* name) {
+  ggml_tensor* input = ggml_new_tensor_1d(context_, GGML_TYPE_I32, count);
+  ggml_set_name(input, name);
+  ggml_set_input(input);
+  // Not to be overwritten within a run: a reused graph is filled anew, but
+  // an input without readers in this shape still needs its memory.
+  ggml_set_output(input);
+  ggml_build_forward_expand(graph_, input);
+  return input;
+}
+
+ggml_tensor* GraphBuilder::Embed() {
+  return ggml_get_rows(context_, weights_.Get("token_embd.weight"), tokens_);
+}
+
+ggml_tensor* GraphBuilder::RmsNorm(ggml_tensor* x, const std::string& weight) {
+  return ggml_mul(context_, ggml_rms_norm(context_, x, hp_.norm_epsilon),
+                  weights_.Get(weight));
+}
+
+ggml_tensor* GraphBuilder::Linear(ggml_tensor* x, const std::string& weight,
+                                  const std::string& bias) {
+  ggml_tensor* product = ggml_mul_mat(context_, weights_.Get(weight), x);
+  ggml_tensor* addend = bias.empty() ? nullptr : weights_.Find(bias);
+  return addend == nullptr ? product : ggml_add(context_, product, addend);
+}
+
+ggml_tensor* GraphBuilder::SplitHeads(ggml_tensor* x, uint32_t heads) {
+  return ggml_reshape_3d(context_, x, hp_.head_dim, heads, shape_.rows);
+}
+
+ggml_tensor* GraphBuilder::Rope(ggml_tensor* x) {
+  const int mode = hp_.rope.pairs == RopePairs::kAdjacent
+                       ? GGML_ROPE_TYPE_NORMAL
+                       : GGML_ROPE_TYPE_NEOX;
+  // No YaRN: extrapolation factor 0, attention factor 1.
+  return ggml_rope_ext(context_, x, positions_,
+                       weights_.Find("rope_freqs.weight"),
+                       static_cast<int>(hp_.rope.dimensions), mode,
+                       static_cast<int>(hp_.context_length), hp_.rope.base,
+                       hp_.rope.position_scale, 0.0f, 1.0f, 32.0f, 1.0f);
+}
+
+void GraphBuilder::WriteCache(uint32_t layer, ggml_tensor* k, ggml_tensor* v) {
+  written_[layer] = WriteCacheOp(context_, k, v, &(*layers_)[layer]);
+  ggml_build_forward_expand(graph_, written_[layer]);
+}
+
+ggml_tensor* GraphBuilder::Attend(uint32_t layer, ggml_tensor* q) {
+  BATON_CHECK(written_[layer] != nullptr,
+              "an architecture writes the cache before it attends");
+  return AttendOp(context_, q, written_[layer], &(*layers_)[layer]);
+}
+
+ggml_tensor* GraphBuilder::GatedFeedForward(uint32_t layer, ggml_tensor* x) {
+  const auto name = [&](const char* what) { return LayerTensor(layer, what); };
+  ggml_tensor* gate = Linear(x, name("ffn_gate.weight"), name("ffn_gate.bias"));
+  ggml_tensor* up = Linear(x, name("ffn_up.weight"), name("ffn_up.bias"));
+  return Linear(ggml_swiglu_split(context_, gate, up), name("ffn_down.weight"),
+                name("ffn_down.bias"));
+}
+
+ggml_tensor* GraphBuilder::Add(ggml_tensor* a, ggml_tensor* b) {
+  return ggml_add(context_, a, b);
+}
+
+ggml_tensor* GraphBuilder::TakeLogitRows(ggml_tensor* x) {
+  return ggml_get_rows(context_, x, logit_row_ids_);
+}
+
+void GraphBuilder::Finish(ggml_tensor* x) {
+  const char* head = weights_.Find("output.weight") != nullptr
+                         ? "output.weight"
+                         : "token_embd.weight";
+  logits_ = Linear(RmsNorm(x, "output_norm.weight"), head);
+  ggml_set_output(logits_);
+  ggml_build_forward_expand(graph_, logits_);
+}
+
+}  // namespace baton::worker

@@ -1,0 +1,93 @@
+// The vocabulary in which an architecture writes its graph: each operation
+// gives every row one order of additions, whatever the other rows are. An
+// architecture uses nothing else of ggml, which keeps it within strict
+// numerics.
+//
+// Activations are [features, rows], f32. Rows are those of the step, in the
+// order of the batch.
+#ifndef BATON_WORKER_GRAPH_GRAPH_BUILDER_H_
+#define BATON_WORKER_GRAPH_GRAPH_BUILDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "ggml.h"
+#include "worker/graph/architecture.h"
+#include "worker/graph/weights.h"
+#include "worker/kernels/ggml_ops.h"
+
+namespace baton::worker {
+
+// What distinguishes one graph from another; a graph serves every step of its
+// shape.
+struct StepShape {
+  uint32_t rows = 0;
+  uint32_t logit_rows = 0;
+  bool operator==(const StepShape&) const = default;
+};
+
+class GraphBuilder {
+ public:
+  // The pointees must outlive the graph. `layers`: one for each layer.
+  GraphBuilder(const Hyperparameters& hp, const Weights& weights,
+               std::vector<AttentionLayer>* layers, const StepShape& shape,
+               ggml_context* context, ggml_cgraph* graph);
+
+  const Hyperparameters& hp() const { return hp_; }
+
+  // Rows of token_embd for the step's tokens.
+  ggml_tensor* Embed();
+  // x / sqrt(mean(x^2) + epsilon) * weight, over ne[0].
+  ggml_tensor* RmsNorm(ggml_tensor* x, const std::string& weight);
+  // weight * x, and + bias if the model has a tensor of that name.
+  ggml_tensor* Linear(ggml_tensor* x, const std::string& weight,
+                      const std::string& bias = "");
+  // [heads * head_dim, rows] as [head_dim, heads, rows].
+  ggml_tensor* SplitHeads(ggml_tensor* x, uint32_t heads);
+  // Turns [head_dim, heads, rows] by the rows' positions.
+  ggml_tensor* Rope(ggml_tensor* x);
+  // Stores k and v of all rows in the cache of `layer`. Must come before the
+  // layer's Attend.
+  void WriteCache(uint32_t layer, ggml_tensor* k, ggml_tensor* v);
+  // [head_dim, heads, rows] to [head_dim * heads, rows].
+  ggml_tensor* Attend(uint32_t layer, ggml_tensor* q);
+  // silu(gate x) * up x, through down.
+  ggml_tensor* GatedFeedForward(uint32_t layer, ggml_tensor* x);
+  ggml_tensor* Add(ggml_tensor* a, ggml_tensor* b);
+  // Only the rows that yield logits. Nothing after the last layer's attention
+  // needs the others.
+  ggml_tensor* TakeLogitRows(ggml_tensor* x);
+  // False for an inner chunk of a prompt: the last layer then ends with its
+  // WriteCache.
+  bool HasLogits() const { return shape_.logit_rows > 0; }
+  // Norm and output matrix; the graph's result.
+  void Finish(ggml_tensor* x);
+
+  // Inputs, to be filled before each run; nullptr where unused.
+  ggml_tensor* tokens() const { return tokens_; }
+  ggml_tensor* positions() const { return positions_; }
+  ggml_tensor* logit_row_ids() const { return logit_row_ids_; }
+  // [vocabulary, logit_rows], or nullptr.
+  ggml_tensor* logits() const { return logits_; }
+
+ private:
+  ggml_tensor* Input(uint32_t count, const char* name);
+
+  const Hyperparameters& hp_;
+  const Weights& weights_;
+  std::vector<AttentionLayer>* const layers_;
+  const StepShape shape_;
+  ggml_context* const context_;
+  ggml_cgraph* const graph_;
+  ggml_tensor* tokens_ = nullptr;
+  ggml_tensor* positions_ = nullptr;
+  ggml_tensor* logit_row_ids_ = nullptr;
+  ggml_tensor* logits_ = nullptr;
+  std::vector<ggml_tensor*> written_;  // by layer
+};
+
+}  // namespace baton::worker
+
+#endif  // BATON_WORKER_GRAPH_GRAPH_BUILDER_H_

@@ -1,0 +1,58 @@
+// ggml's CPU backend, set up so that a row's result depends on that row alone:
+// reference implementations only, no fusion, no tiled kernels, no repacked
+// weights. Row invariance of ggml's own operations under this set-up is what
+// tests/unit/worker/model_* prove, operation by operation and type by type.
+//
+// Not used: flash attention, operations that reduce over tokens. Tokens never
+// lie in ne[0] of an operation with a vector body and a scalar tail.
+#ifndef BATON_WORKER_GRAPH_STRICT_BACKEND_H_
+#define BATON_WORKER_GRAPH_STRICT_BACKEND_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "ggml-backend.h"
+#include "ggml.h"
+
+namespace baton::worker {
+
+// Owns a thread pool. Runs on one thread at a time.
+class StrictBackend {
+ public:
+  // threads: 1..GGML_MAX_N_THREADS. Errors: kInvalidArgument, kInternal.
+  static absl::StatusOr<std::unique_ptr<StrictBackend>> Create(int threads);
+  ~StrictBackend();
+  StrictBackend(const StrictBackend&) = delete;
+  StrictBackend& operator=(const StrictBackend&) = delete;
+
+  // Runs a graph whose tensors are all allocated. Errors: kInternal.
+  absl::Status Compute(ggml_cgraph* graph);
+
+  ggml_backend_buffer_type_t buffer_type() const;
+  int threads() const { return threads_; }
+
+ private:
+  explicit StrictBackend(int threads) : threads_(threads) {}
+  absl::Status Open();
+
+  const int threads_;
+  ggml_backend_t backend_ = nullptr;
+  ggml_threadpool* pool_ = nullptr;
+  void (*free_pool_)(ggml_threadpool*) = nullptr;
+};
+
+// Whether a matrix of `type` can be multiplied and its rows be read under
+// StrictBackend.
+bool SupportsMatrixType(ggml_type type);
+
+// Names everything that decides the bits of a result: our kernels, ggml, the
+// instruction set that ggml was compiled for (its order of additions follows
+// the vector width) and the C library (sin, cos, exp). Workers with equal ids
+// give equal bits. Example: "k1-ggml0.25.3-avx2-fma-f16c-glibc2.36".
+std::string NumericsId();
+
+}  // namespace baton::worker
+
+#endif  // BATON_WORKER_GRAPH_STRICT_BACKEND_H_

@@ -1,0 +1,122 @@
+#include "worker/handoff/handoff_importer.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "services/base/status_macros.h"
+
+namespace baton::worker {
+namespace {
+
+std::vector<kvstore::BlockKey> FullBlockKeys(const HandoffManifest& manifest,
+                                             uint32_t block_tokens) {
+  std::vector<kvstore::BlockKey> keys;
+  for (const HandoffBlock& block : manifest.blocks) {
+    if (block.tokens == block_tokens) keys.push_back(block.object.key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HandoffImporter>> HandoffImporter::Create(
+    BlockPool* pool, kvstore::KvStoreClient* store, LeaseBook* leases,
+    Executor* fetchers, const kvstore::KvLayout* layout,
+    const HandoffMetrics* metrics) {
+  if (layout->groups.size() != 1) {
+    return absl::UnimplementedError("only one cache group can be handed over");
+  }
+  BATON_ASSIGN_OR_RETURN(
+      const BlockShape shape,
+      BlockShape::Of(layout->groups[0], layout->block_tokens));
+  return std::unique_ptr<HandoffImporter>(new HandoffImporter(
+      pool, store, leases, fetchers, layout, metrics, shape));
+}
+
+HandoffImporter::HandoffImporter(BlockPool* pool, kvstore::KvStoreClient* store,
+                                 LeaseBook* leases, Executor* fetchers,
+                                 const kvstore::KvLayout* layout,
+                                 const HandoffMetrics* metrics,
+                                 const BlockShape& shape)
+    : pool_(pool),
+      store_(store),
+      leases_(leases),
+      fetcher_(store, fetchers),
+      layout_(layout),
+      metrics_(metrics),
+      shape_(shape) {}
+
+void HandoffImporter::Discard(const HandoffManifest& manifest) const {
+  if (store_ == nullptr || !manifest.lease.id) return;
+  leases_->Hold(manifest.lease)->Release();
+}
+
+absl::StatusOr<ImportedPrefix> HandoffImporter::Import(
+    const HandoffManifest& manifest, std::span<const TokenId> tokens,
+    const kvstore::BlockKey& root, std::stop_token stop) const {
+  // Held first and released on every way out.
+  std::unique_ptr<HeldLease> lease;
+  if (store_ != nullptr && manifest.lease.id) {
+    lease = leases_->Hold(manifest.lease);
+  }
+  BATON_RETURN_IF_ERROR(kvstore::CheckCompatible(*layout_, manifest.layout));
+  BATON_RETURN_IF_ERROR(CheckPositionContract(
+      manifest, tokens, root, layout_->groups[0], layout_->block_tokens));
+  ImportedPrefix prefix;
+  prefix.blocks = pool_->Match(FullBlockKeys(manifest, layout_->block_tokens));
+  prefix.local_tokens =
+      static_cast<uint32_t>(prefix.blocks.size()) * layout_->block_tokens;
+  prefix.tokens = prefix.local_tokens;
+  absl::string_view cause;
+  if (prefix.blocks.size() < manifest.blocks.size()) {
+    const absl::Status status =
+        lease == nullptr ? absl::UnavailableError("no KV store")
+                         : FetchMissing(manifest, *lease, stop, &prefix);
+    if (absl::IsDataLoss(status)) ++prefix.corrupt_blocks;
+    if (!status.ok()) cause = CauseOf(status);
+  }
+  if (cause.empty() && prefix.tokens + 1 < tokens.size()) {
+    cause = "not_published";
+  }
+  if (!cause.empty()) metrics_->Fallback(cause)->Increment();
+  return prefix;
+}
+
+absl::Status HandoffImporter::FetchMissing(const HandoffManifest& manifest,
+                                           const HeldLease& lease,
+                                           std::stop_token stop,
+                                           ImportedPrefix* prefix) const {
+  const size_t have = prefix->blocks.size();
+  const size_t count = manifest.blocks.size() - have;
+  BATON_ASSIGN_OR_RETURN(std::vector<BlockRef> room,
+                         pool_->TryAllocate(static_cast<uint32_t>(count)));
+  std::vector<FetchItem> items;
+  // A partial block is packed and is unpacked only after it was verified.
+  std::vector<std::byte> packed;
+  for (size_t i = 0; i < count; ++i) {
+    const HandoffBlock& block = manifest.blocks[have + i];
+    std::span<std::byte> destination = room[i].bytes();
+    if (block.tokens < shape_.block_tokens) {
+      packed.resize(block.object.payload_bytes);
+      destination = packed;
+    }
+    items.push_back({block.object, destination});
+  }
+  const FetchOutcome outcome = fetcher_.Fetch(lease.lease(), items, stop);
+  for (size_t i = 0; i < outcome.good; ++i) {
+    const HandoffBlock& block = manifest.blocks[have + i];
+    if (block.tokens < shape_.block_tokens) {
+      BATON_RETURN_IF_ERROR(
+          UnpackRows(shape_, packed, block.tokens, room[i].bytes()));
+    } else {
+      pool_->Index(block.object.key, room[i]);
+    }
+    prefix->blocks.push_back(std::move(room[i]));
+    prefix->tokens += block.tokens;
+    prefix->store_tokens += block.tokens;
+    prefix->store_bytes += block.object.payload_bytes;
+  }
+  return outcome.status;
+}
+
+}  // namespace baton::worker

@@ -1,0 +1,392 @@
+// baton-worker: the composition root of prefill and decode workers.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kvstore/client/grpc_kvstore_client.h"
+#include "services/base/clock.h"
+#include "services/base/executor.h"
+#include "services/base/log.h"
+#include "services/base/random.h"
+#include "services/base/status_macros.h"
+#include "services/config/option_table.h"
+#include "services/rpc/server.h"
+#include "services/telemetry/metrics_http.h"
+#include "services/telemetry/prometheus_metrics.h"
+#include "worker/api/admin_service.h"
+#include "worker/api/discovery_service.h"
+#include "worker/api/model_service.h"
+#include "worker/api/registration_client.h"
+#include "worker/api/worker_runtime.h"
+#include "worker/decode/decode_service.h"
+#include "worker/handoff/admission_gate.h"
+#include "worker/model/model.h"
+#include "worker/prefill/prefill_service.h"
+
+namespace baton::worker {
+namespace {
+
+constexpr absl::Duration kProgressInterval = absl::Seconds(5);
+constexpr absl::Duration kStopGrace = absl::Seconds(1);
+
+struct Options {
+  std::string model;
+  std::string role = "any";
+  std::string listen = "127.0.0.1:9500";
+  std::string metrics_listen = "127.0.0.1:0";
+  bool insecure = false;
+  std::string kvstore;
+  std::string gateway;
+  std::string worker_id;
+  uint32_t threads = 0;
+  uint32_t local_workers = 1;
+  uint64_t kv_memory = uint64_t{1} << 30;
+  uint32_t ctx_size = 0;
+  uint32_t max_sequences = 16;
+  uint32_t max_batch_tokens = 512;
+  absl::Duration lease_ttl = absl::Seconds(10);
+  absl::Duration reservation_ttl = absl::Minutes(10);
+  absl::Duration drain_timeout = absl::Seconds(30);
+  std::string cache_dir;
+  std::string log_level = "info";
+  std::string log_format = "text";
+};
+
+void DeclareNetwork(Options* options, config::OptionTable* table) {
+  table->AddChoice("role", &options->role, {"prefill", "decode", "any"},
+                   "what this worker does");
+  table->AddString("listen", &options->listen,
+                   "address of the gRPC server; port 0 picks one");
+  table->AddString("metrics-listen", &options->metrics_listen,
+                   "address of /metrics, /livez and /readyz");
+  table->AddBool("insecure", &options->insecure,
+                 "allow listening beyond loopback, without TLS");
+  table->AddString("kvstore", &options->kvstore,
+                   "host:port of the KV store; empty = none");
+  table->AddString("gateway", &options->gateway,
+                   "host:port of a gateway to register with; empty = none");
+  table->AddString("worker-id", &options->worker_id,
+                   "name in the cluster; empty = drawn at random");
+  table->AddDuration("lease-ttl", &options->lease_ttl,
+                     "life of a store lease without a heartbeat");
+  table->AddDuration("reservation-ttl", &options->reservation_ttl,
+                     "how long a decode reservation waits for its start");
+  table->AddDuration("drain-timeout", &options->drain_timeout,
+                     "how long a stop waits for streams");
+  table->AddChoice("log-level", &options->log_level,
+                   {"debug", "info", "warning", "error"},
+                   "least severe line that is logged");
+  table->AddChoice("log-format", &options->log_format, {"text", "json"},
+                   "form of log lines");
+}
+
+void DeclareModel(Options* options, config::OptionTable* table) {
+  table->AddString("model", &options->model, "GGUF file", 'm');
+  table->Require("model");
+  table->AddUint("threads", &options->threads, 0, 1024,
+                 "compute threads; 0 = cores / local workers", 't');
+  table->AddUint("local-workers", &options->local_workers, 1, 256,
+                 "workers that share this machine's cores");
+  table->AddBytes("kv-memory", &options->kv_memory, "memory for KV blocks");
+  table->AddUint("ctx-size", &options->ctx_size, 0, 1u << 24,
+                 "longest sequence in tokens; 0 = the model's");
+  table->AddUint("max-sequences", &options->max_sequences, 1, 1024,
+                 "sequences that run at once");
+  table->AddUint("max-batch-tokens", &options->max_batch_tokens, 1, 65536,
+                 "rows of one step");
+  table->AddString("cache-dir", &options->cache_dir,
+                   "where digests of model files are remembered");
+}
+
+bool IsLoopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host == "localhost" || host == "[::1]" || host == "::1" ||
+         absl::StartsWith(host, "127.");
+}
+
+absl::Status Check(const Options& options) {
+  for (const std::string& address : {options.listen, options.metrics_listen}) {
+    if (!options.insecure && !IsLoopback(address)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          address, " is not loopback: there is no TLS; --insecure allows it"));
+    }
+  }
+  if (options.lease_ttl < absl::Milliseconds(100) ||
+      options.reservation_ttl <= absl::ZeroDuration() ||
+      options.drain_timeout < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        "--lease-ttl (at least 100ms), --reservation-ttl and --drain-timeout "
+        "must be positive");
+  }
+  return absl::OkStatus();
+}
+
+std::string DefaultCacheDirectory(
+    const std::map<std::string, std::string>& environment) {
+  const auto find = [&](const char* name) {
+    auto it = environment.find(name);
+    return it == environment.end() ? std::string() : it->second;
+  };
+  if (const std::string cache = find("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache + "/baton/digests";
+  }
+  const std::string home = find("HOME");
+  return home.empty() ? "" : home + "/.cache/baton/digests";
+}
+
+void SetUpLog(const Options& options) {
+  LogOptions log;
+  log.process = options.worker_id;
+  log.format =
+      options.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
+  log.level = options.log_level == "debug"     ? LogLevel::kDebug
+              : options.log_level == "warning" ? LogLevel::kWarning
+              : options.log_level == "error"   ? LogLevel::kError
+                                               : LogLevel::kInfo;
+  ConfigureLog(log);
+}
+
+// SIGTERM and SIGINT, and SIGUSR1 from the loading thread, all taken by the
+// main thread alone.
+class Signals {
+ public:
+  // Blocks them for all threads: construct before the first is started.
+  Signals() {
+    sigemptyset(&set_);
+    for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&set_, signal);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  // True if `done` was set (and SIGUSR1 sent), false if asked to stop.
+  bool AwaitDone(const std::atomic<bool>& done) { return Await(&done); }
+  void AwaitStop() { Await(nullptr); }
+
+ private:
+  bool Await(const std::atomic<bool>* done) {
+    while (true) {
+      const int signal = sigwaitinfo(&set_, nullptr);
+      if (signal == SIGTERM || signal == SIGINT) return false;
+      if (signal == SIGUSR1 && done != nullptr && done->load()) return true;
+    }
+  }
+  sigset_t set_;
+};
+
+class Worker {
+ public:
+  explicit Worker(const Options& options)
+      : options_(options),
+        epoch_(RandomIdentity()),
+        table_({options.max_sequences, options.reservation_ttl}, &clock_,
+               timers_.get()) {
+    ready_gauge_ = metrics_->GetGauge("baton_ready", "Readiness");
+    load_ = metrics_->GetGauge("baton_model_load_progress_ratio",
+                               "Share of the model file that is loaded");
+  }
+
+  // Serves health, metrics and discovery from here on.
+  absl::Status Listen() {
+    rpc::Server::Options server;
+    server.address = options_.listen;
+    std::vector<grpc::Service*> services = {&discovery_, &models_, &admin_};
+    if (options_.role != "decode") services.push_back(&prefill_);
+    if (options_.role != "prefill") services.push_back(&decode_);
+    BATON_ASSIGN_OR_RETURN(
+        server_, rpc::Server::Start(server, services, metrics_.get()));
+    BATON_ASSIGN_OR_RETURN(http_, telemetry::MetricsHttp::Start(
+                                      options_.metrics_listen, metrics_.get(),
+                                      [this] { return ready_.load(); }));
+    // For supervisors; the only line on standard output.
+    std::printf("baton-worker listening grpc=%s http=%s\n",
+                server_->address().c_str(), http_->address().c_str());
+    std::fflush(stdout);
+    if (!options_.gateway.empty()) {
+      registration_ = std::make_unique<RegistrationClient>(
+          RegistrationClient::Options{options_.gateway,
+                                      WorkerId(options_.worker_id),
+                                      server_->address(), epoch_},
+          timers_.get());
+    }
+    return absl::OkStatus();
+  }
+
+  // Any thread; takes as long as the file is large.
+  absl::Status LoadModel() {
+    absl::Duration logged = clock_.Monotonic();
+    Model::Options model;
+    model.path = options_.model;
+    model.digest_cache_directory = options_.cache_dir;
+    model.progress = [&](double ratio) {
+      load_->Set(ratio);
+      if (clock_.Monotonic() - logged < kProgressInterval) return;
+      logged = clock_.Monotonic();
+      Log(LogLevel::kInfo, "loading model", {{"progress", ratio}});
+    };
+    BATON_ASSIGN_OR_RETURN(model_, Model::Load(model));
+    load_->Set(1);
+    return absl::OkStatus();
+  }
+
+  // Builds everything that needs the model, then opens.
+  absl::Status Open() {
+    const ModelDescription& model = model_->description();
+    if (!options_.kvstore.empty()) {
+      kvstore::GrpcKvStoreClient::Options client;
+      client.address = options_.kvstore;
+      client.model_name = model.name;
+      store_ =
+          kvstore::GrpcKvStoreClient::Create(client, metrics_.get(), &clock_);
+    }
+    WorkerRuntime::Options runtime;
+    runtime.kv_memory_bytes = options_.kv_memory;
+    runtime.context_length = options_.ctx_size;
+    runtime.max_sequences = options_.max_sequences;
+    runtime.max_batch_tokens = options_.max_batch_tokens;
+    runtime.threads = ComputeThreads();
+    runtime.lease_ttl = options_.lease_ttl;
+    runtime.epoch = epoch_;
+    BATON_ASSIGN_OR_RETURN(
+        runtime_, WorkerRuntime::Create(runtime, model_.get(), store_.get(),
+                                        &clock_, metrics_.get()));
+    gate_.Open(&runtime_->context());
+    SetReady(true);
+    Log(LogLevel::kInfo, "ready",
+        {{"role", options_.role},
+         {"grpc", server_->address()},
+         {"model", model.name},
+         {"context", runtime_->context().context_length},
+         {"kv_blocks", runtime_->context().pool->Stats().total},
+         {"threads", runtime.threads},
+         {"epoch", epoch_.value()}});
+    return absl::OkStatus();
+  }
+
+  // Refuses new requests, lets streams end, gives leases back.
+  void Stop(absl::Duration patience) {
+    gate_.Drain();
+    SetReady(false);
+    Log(LogLevel::kInfo, "draining", {{"requests", gate_.inside()}});
+    const bool idle = gate_.AwaitIdle(patience);
+    registration_.reset();
+    server_->Stop(kStopGrace);
+    if (runtime_ != nullptr) runtime_->Stop();
+    timers_.reset();
+    http_->Stop();
+    Log(idle ? LogLevel::kInfo : LogLevel::kWarning, "stopped",
+        {{"drained", idle}});
+  }
+
+ private:
+  void SetReady(bool ready) {
+    ready_ = ready;
+    ready_gauge_->Set(ready ? 1 : 0);
+    if (server_ != nullptr) server_->SetServing(ready);
+  }
+
+  int ComputeThreads() const {
+    if (options_.threads > 0) return static_cast<int>(options_.threads);
+    const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
+    return static_cast<int>(std::max(1u, cores / options_.local_workers));
+  }
+
+  static v1::ServerRole RoleOf(const std::string& role) {
+    return role == "prefill"  ? v1::SERVER_ROLE_PREFILL
+           : role == "decode" ? v1::SERVER_ROLE_DECODE
+                              : v1::SERVER_ROLE_ANY;
+  }
+
+  const Options options_;
+  const Epoch epoch_;
+  SystemClock clock_;
+  const std::unique_ptr<telemetry::PrometheusMetrics> metrics_ =
+      telemetry::PrometheusMetrics::Create("worker");
+  telemetry::Gauge* ready_gauge_ = nullptr;
+  telemetry::Gauge* load_ = nullptr;
+  std::atomic<bool> ready_ = false;
+
+  // Filled by LoadModel and Open; the server is stopped before they go.
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<kvstore::KvStoreClient> store_;
+  std::unique_ptr<WorkerRuntime> runtime_;
+  AdmissionGate gate_;
+
+  std::unique_ptr<ThreadPoolExecutor> timers_ =
+      std::make_unique<ThreadPoolExecutor>(ThreadPoolExecutor::Options{1});
+  ReservationTable table_;
+  PrefillService prefill_{&gate_};
+  DecodeService decode_{&gate_, &table_};
+  DiscoveryService discovery_{
+      {RoleOf(options_.role), BATON_VERSION, epoch_, options_.max_sequences,
+       [this] { return table_.size(); }},
+      &gate_};
+  ModelService models_{&gate_};
+  AdminService admin_{&gate_, &clock_, timers_.get(),
+                      [this] { SetReady(false); }};
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<telemetry::MetricsHttp> http_;
+  std::unique_ptr<RegistrationClient> registration_;
+};
+
+absl::Status Serve(const Options& options) {
+  Signals signals;
+  Worker worker(options);
+  BATON_RETURN_IF_ERROR(worker.Listen());
+  absl::Status loaded;
+  std::atomic<bool> done = false;
+  std::jthread loader([&] {
+    loaded = worker.LoadModel();
+    done = true;
+    kill(getpid(), SIGUSR1);
+  });
+  if (!signals.AwaitDone(done)) {
+    // Loading cannot be interrupted, and nobody is being served.
+    Log(LogLevel::kInfo, "stopped while loading");
+    std::_Exit(0);
+  }
+  loader.join();
+  if (loaded.ok()) loaded = worker.Open();
+  if (loaded.ok()) signals.AwaitStop();
+  worker.Stop(options.drain_timeout);
+  return loaded;
+}
+
+int Main(int argc, char** argv) {
+  const auto environment = config::ProcessEnvironment();
+  Options options;
+  options.cache_dir = DefaultCacheDirectory(environment);
+  config::OptionTable table("baton-worker", "worker",
+                            "Computes prompts, answers, or both.");
+  DeclareModel(&options, &table);
+  DeclareNetwork(&options, &table);
+  const auto outcome = table.Parse(argc, argv, environment);
+  if (outcome.exit) {
+    std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
+    return outcome.code;
+  }
+  if (const absl::Status checked = Check(options); !checked.ok()) {
+    std::fprintf(stderr, "baton-worker: %s\n",
+                 std::string(checked.message()).c_str());
+    return config::kExitConfig;
+  }
+  if (options.worker_id.empty()) options.worker_id = RandomName("worker-");
+  SetUpLog(options);
+  const absl::Status served = Serve(options);
+  if (served.ok()) return 0;
+  std::fprintf(stderr, "baton-worker: %s\n",
+               std::string(served.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace baton::worker
+
+int main(int argc, char** argv) { return baton::worker::Main(argc, argv); }
