@@ -80,6 +80,10 @@ class RequestBuilder {
   //   kInvalidArgument "context_length_exceeded": prompt + max_tokens
   //   kNotFound "model_not_found"
   //   kUnavailable "model_loading" with a retry hint
+  //   kDeadlineExceeded: the timeout is not positive
+  // Defaults: temperature 1, top_p 1, top_k 0, min_p 0 (the model's own
+  // distribution); greedy is temperature 0. The deadline is the client's
+  // timeout, at most default_timeout.
   // A completion limit beyond the context is an error only if the client set
   // it; otherwise the rest of the context is the limit.
   absl::StatusOr<GenerationSpec> BuildChat(const ChatInput& input) const;
@@ -97,6 +101,23 @@ class RequestBuilder {
   const ModelSource* const models_;
   const Clock* const clock_;
 };
+
+// The model, or kUnavailable "model_loading", or kNotFound "model_not_found"
+// if `name` is neither empty nor one of the model's names.
+absl::StatusOr<std::shared_ptr<const ServedModel>> ResolveModel(
+    const ModelSource& models, const std::string& name);
+
+// A chat as the model reads it.
+struct RenderedChat {
+  std::vector<text::TextSpan> spans;
+  std::vector<TokenId> tokens;
+};
+
+// Errors: kInvalidArgument "invalid_value", field messages (none, no usable
+// chat template, refused by the template).
+absl::StatusOr<RenderedChat> RenderChat(
+    const ServedModel& model, const std::vector<text::ChatTurn>& turns,
+    const std::string& kwargs_json);
 
 }  // namespace baton::gateway
 

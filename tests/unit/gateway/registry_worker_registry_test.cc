@@ -66,6 +66,18 @@ TEST_F(WorkerRegistryTest, StaticWorkerBecomesReadyWithInfoAndHealth) {
               HasSubstr("baton_worker_up{phase=\"decode\",worker=\"a:1\"} 1"));
 }
 
+TEST_F(WorkerRegistryTest, LoadingWorkerHasNoIdentityAndIsAskedAgain) {
+  registry_.AddStatic("a:1");
+  registry_.AddStatic("b:1");
+  Report("a:1", Facts(1, "", ""));
+  EXPECT_EQ(Worker("a:1").state, "loading");
+  EXPECT_TRUE(registry_.NeedsInfo("a:1"));
+  Report("b:1", Facts(2));
+  Report("a:1", Facts(1));
+  EXPECT_TRUE(Worker("a:1").ready);
+  EXPECT_TRUE(Worker("b:1").ready);
+}
+
 TEST_F(WorkerRegistryTest, RefusedConnectionMakesItUnreachableAtOnce) {
   registry_.AddStatic("a:1");
   Report("a:1", Facts(7));
