@@ -86,6 +86,12 @@ function(baton_test)
   target_link_libraries(${A_NAME} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest
                                           GTest::gtest_main)
   add_test(NAME ${A_NAME} COMMAND ${A_NAME})
+  foreach(label core sanitized)
+    if(A_NAME IN_LIST BATON_TESTS_${label})
+      list(APPEND A_LABELS ${label})
+      add_dependencies(baton_${label}_tests ${A_NAME})
+    endif()
+  endforeach()
   set_tests_properties(${A_NAME} PROPERTIES TIMEOUT ${A_TIMEOUT}
                                             LABELS "${A_LABELS}")
 endfunction()

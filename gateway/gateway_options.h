@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "services/config/option_table.h"
+#include "services/process/process_options.h"
 
 namespace baton::gateway {
 
 struct GatewayOptions {
-  std::string listen = "127.0.0.1:9300";
-  std::string http_listen = "127.0.0.1:8080";
-  bool insecure = false;
+  process::ProcessOptions process{.grpc = "127.0.0.1:9300",
+                                  .http = "127.0.0.1:8080",
+                                  .drain_timeout = absl::Seconds(60)};
   bool grpc_reflection = true;
   std::vector<std::string> workers;
   std::string model;
@@ -28,19 +29,12 @@ struct GatewayOptions {
   absl::Duration resume_timeout = absl::Seconds(30);
   absl::Duration stall_timeout = absl::Seconds(20);
   absl::Duration hang_timeout = absl::Seconds(120);
-  absl::Duration drain_timeout = absl::Seconds(60);
   absl::Duration poll_interval = absl::Milliseconds(250);
   absl::Duration poll_timeout = absl::Seconds(2);
   absl::Duration ping_interval = absl::Seconds(10);
-  std::string log_level = "info";
-  std::string log_format = "text";
 
-  // kFailedPrecondition: a listener beyond loopback without --insecure.
-  absl::Status Check() const;
+  void Declare(config::OptionTable* table);
 };
-
-// True for "127.…", "localhost:…" and "[::1]:…".
-bool IsLoopback(const std::string& address);
 
 }  // namespace baton::gateway
 

@@ -97,18 +97,18 @@ absl::Status GatewayService::Listen() {
   discovery_ = std::make_unique<DiscoveryFront>(discovery, &registry_, &gate_,
                                                 models_.get());
   admin_ = std::make_unique<AdminFront>(
-      AdminFront::Options{options_.drain_timeout},
+      AdminFront::Options{options_.process.drain_timeout},
       [this](absl::Duration timeout) { return Drain(timeout); },
       &admin_executor_);
   HttpServer::Options http;
-  http.listener.address = options_.http_listen;
+  http.listener.address = options_.process.http;
   http.ping_interval = options_.ping_interval;
   BATON_ASSIGN_OR_RETURN(
       http_,
       HttpServer::Start(http, generator_.get(), builder_.get(), models_.get(),
                         metrics_.get(), [this] { return ready(); }));
   rpc::Server::Options rpc;
-  rpc.address = options_.listen;
+  rpc.address = options_.process.grpc;
   rpc.reflection = options_.grpc_reflection;
   BATON_ASSIGN_OR_RETURN(
       server_,

@@ -18,6 +18,8 @@
 #include "services/base/random.h"
 #include "services/base/status_macros.h"
 #include "services/config/option_table.h"
+#include "services/process/process_options.h"
+#include "services/process/stop_signals.h"
 #include "services/rpc/server.h"
 #include "services/telemetry/metrics_http.h"
 #include "services/telemetry/prometheus_metrics.h"
@@ -26,22 +28,17 @@ namespace baton::kvstore {
 namespace {
 
 struct Options {
-  std::string grpc = "127.0.0.1:9400";
-  std::string http = "127.0.0.1:9401";
+  process::ProcessOptions process{.grpc = "127.0.0.1:9400",
+                                  .http = "127.0.0.1:9401",
+                                  .drain_timeout = absl::Seconds(10)};
   uint64_t capacity_bytes = uint64_t{1} << 30;
   uint64_t read_slack_bytes = uint64_t{64} << 20;
   absl::Duration lease_ttl = absl::Seconds(10);
   absl::Duration reap_interval = absl::Milliseconds(500);
-  absl::Duration drain_timeout = absl::Seconds(10);
-  std::string log_level = "info";
-  std::string log_format = "text";
 };
 
 void Declare(Options* options, config::OptionTable* table) {
-  table->AddString("grpc", &options->grpc,
-                   "address of the gRPC services; port 0 picks one");
-  table->AddString("http", &options->http,
-                   "address of /metrics, /livez and /readyz");
+  options->process.Declare(table);
   table->AddBytes("capacity", &options->capacity_bytes,
                   "bound of all stored payloads together");
   table->AddBytes("read-slack", &options->read_slack_bytes,
@@ -51,13 +48,6 @@ void Declare(Options* options, config::OptionTable* table) {
                      "longest lease that is granted");
   table->AddDuration("reap-interval", &options->reap_interval,
                      "how often expired leases are ended");
-  table->AddDuration("drain-timeout", &options->drain_timeout,
-                     "how long a stop waits for leases");
-  table->AddChoice("log-level", &options->log_level,
-                   {"debug", "info", "warning", "error"},
-                   "least severe line that is logged");
-  table->AddChoice("log-format", &options->log_format, {"text", "json"},
-                   "form of log lines");
 }
 
 absl::Status Check(const Options& options) {
@@ -69,59 +59,20 @@ absl::Status Check(const Options& options) {
     return absl::InvalidArgumentError(
         "--lease-ttl and --reap-interval must be positive");
   }
-  if (options.drain_timeout < absl::ZeroDuration()) {
-    return absl::InvalidArgumentError("--drain-timeout must not be negative");
-  }
-  return absl::OkStatus();
+  return options.process.Check();
 }
-
-void SetUpLog(const Options& options) {
-  LogOptions log;
-  log.process = "kvstore";
-  log.format =
-      options.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
-  log.level = options.log_level == "debug"     ? LogLevel::kDebug
-              : options.log_level == "warning" ? LogLevel::kWarning
-              : options.log_level == "error"   ? LogLevel::kError
-                                               : LogLevel::kInfo;
-  ConfigureLog(log);
-}
-
-// SIGTERM and SIGINT, taken by the main thread alone.
-class StopSignals {
- public:
-  // Blocks them for all threads: construct before the first is started.
-  StopSignals() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
-    sigaddset(&signals_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  }
-  void Await() {
-    while (sigwaitinfo(&signals_, nullptr) < 0) {
-    }
-  }
-  // True if one came before `timeout` had passed.
-  bool AwaitFor(absl::Duration timeout) {
-    const timespec limit = absl::ToTimespec(timeout);
-    return sigtimedwait(&signals_, nullptr, &limit) > 0;
-  }
-
- private:
-  sigset_t signals_;
-};
 
 // Until no lease is held, the time is over or a second signal comes.
 void AwaitLeases(const ObjectIndex& index, const Clock& clock,
-                 absl::Duration timeout, StopSignals* signals) {
+                 absl::Duration timeout, process::StopSignals* signals) {
   const absl::Duration deadline = clock.Monotonic() + timeout;
   while (index.GetStat().leases > 0 && clock.Monotonic() < deadline) {
-    if (signals->AwaitFor(absl::Milliseconds(50))) return;
+    if (signals->AwaitStopFor(absl::Milliseconds(50))) return;
   }
 }
 
 absl::Status Serve(const Options& options) {
-  StopSignals signals;
+  process::StopSignals signals;
   SystemClock clock;
   const auto metrics = telemetry::PrometheusMetrics::Create("kvstore");
   MemoryArena arena({options.capacity_bytes + options.read_slack_bytes,
@@ -145,7 +96,7 @@ absl::Status Serve(const Options& options) {
   DiscoveryService discovery(&index, BATON_VERSION);
   AdminService admin(&index, &clock, &executor, begin_drain);
   rpc::Server::Options server_options;
-  server_options.address = options.grpc;
+  server_options.address = options.process.grpc;
   BATON_ASSIGN_OR_RETURN(
       const std::unique_ptr<rpc::Server> server,
       rpc::Server::Start(server_options, {&service, &discovery, &admin},
@@ -153,7 +104,7 @@ absl::Status Serve(const Options& options) {
   serving = server.get();
   BATON_ASSIGN_OR_RETURN(
       const std::unique_ptr<telemetry::MetricsHttp> http,
-      telemetry::MetricsHttp::Start(options.http, metrics.get(),
+      telemetry::MetricsHttp::Start(options.process.http, metrics.get(),
                                     [&] { return ready.load(); }));
   server->SetServing(true);
   ready = true;
@@ -162,15 +113,12 @@ absl::Status Serve(const Options& options) {
        {"http", http->address()},
        {"epoch", index.epoch().value()},
        {"capacity_bytes", options.capacity_bytes}});
-  // For supervisors; the only line on standard output.
-  std::printf("baton-kvstore listening grpc=%s http=%s\n",
-              server->address().c_str(), http->address().c_str());
-  std::fflush(stdout);
+  process::PrintListening("baton-kvstore", server->address(), http->address());
 
-  signals.Await();
+  signals.AwaitStop();
   begin_drain();
   Log(LogLevel::kInfo, "draining", {{"leases", index.GetStat().leases}});
-  AwaitLeases(index, clock, options.drain_timeout, &signals);
+  AwaitLeases(index, clock, options.process.drain_timeout, &signals);
   const uint64_t left = index.GetStat().leases;
   server->Stop(absl::Seconds(1));
   serving = nullptr;
@@ -197,7 +145,7 @@ int Main(int argc, char** argv) {
                  std::string(checked.message()).c_str());
     return config::kExitConfig;
   }
-  SetUpLog(options);
+  options.process.SetUpLog("kvstore");
   const absl::Status served = Serve(options);
   if (served.ok()) return 0;
   std::fprintf(stderr, "baton-kvstore: %s\n",

@@ -1,7 +1,4 @@
 // baton-worker: the composition root of prefill and decode workers.
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -11,7 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "kvstore/client/grpc_kvstore_client.h"
 #include "services/base/clock.h"
@@ -20,6 +16,8 @@
 #include "services/base/random.h"
 #include "services/base/status_macros.h"
 #include "services/config/option_table.h"
+#include "services/process/process_options.h"
+#include "services/process/stop_signals.h"
 #include "services/rpc/server.h"
 #include "services/telemetry/metrics_http.h"
 #include "services/telemetry/prometheus_metrics.h"
@@ -42,35 +40,27 @@ constexpr absl::Duration kStopGrace = absl::Seconds(1);
 struct Options {
   std::string model;
   std::string role = "any";
-  std::string listen = "127.0.0.1:9500";
-  std::string metrics_listen = "127.0.0.1:0";
-  bool insecure = false;
+  process::ProcessOptions process{.grpc = "127.0.0.1:9500",
+                                  .http = "127.0.0.1:9501"};
   std::string kvstore;
   std::string gateway;
   std::string worker_id;
   uint32_t threads = 0;
   uint32_t local_workers = 1;
   uint64_t kv_memory = uint64_t{1} << 30;
+  std::string kv_type = KvTypeName(KvType::kF16);
   uint32_t ctx_size = 0;
   uint32_t max_sequences = 16;
   uint32_t max_batch_tokens = 512;
   absl::Duration lease_ttl = absl::Seconds(10);
   absl::Duration reservation_ttl = absl::Minutes(10);
-  absl::Duration drain_timeout = absl::Seconds(30);
   std::string cache_dir;
-  std::string log_level = "info";
-  std::string log_format = "text";
 };
 
 void DeclareNetwork(Options* options, config::OptionTable* table) {
+  options->process.Declare(table);
   table->AddChoice("role", &options->role, {"prefill", "decode", "any"},
                    "what this worker does");
-  table->AddString("listen", &options->listen,
-                   "address of the gRPC server; port 0 picks one");
-  table->AddString("metrics-listen", &options->metrics_listen,
-                   "address of /metrics, /livez and /readyz");
-  table->AddBool("insecure", &options->insecure,
-                 "allow listening beyond loopback, without TLS");
   table->AddString("kvstore", &options->kvstore,
                    "host:port of the KV store; empty = none");
   table->AddString("gateway", &options->gateway,
@@ -81,13 +71,6 @@ void DeclareNetwork(Options* options, config::OptionTable* table) {
                      "life of a store lease without a heartbeat");
   table->AddDuration("reservation-ttl", &options->reservation_ttl,
                      "how long a decode reservation waits for its start");
-  table->AddDuration("drain-timeout", &options->drain_timeout,
-                     "how long a stop waits for streams");
-  table->AddChoice("log-level", &options->log_level,
-                   {"debug", "info", "warning", "error"},
-                   "least severe line that is logged");
-  table->AddChoice("log-format", &options->log_format, {"text", "json"},
-                   "form of log lines");
 }
 
 void DeclareModel(Options* options, config::OptionTable* table) {
@@ -98,6 +81,9 @@ void DeclareModel(Options* options, config::OptionTable* table) {
   table->AddUint("local-workers", &options->local_workers, 1, 256,
                  "workers that share this machine's cores");
   table->AddBytes("kv-memory", &options->kv_memory, "memory for KV blocks");
+  table->AddChoice("kv-type", &options->kv_type,
+                   {KvTypeName(KvType::kF16), KvTypeName(KvType::kF32)},
+                   "element type of KV rows; equal in all of a cluster");
   table->AddUint("ctx-size", &options->ctx_size, 0, 1u << 24,
                  "longest sequence in tokens; 0 = the model's");
   table->AddUint("max-sequences", &options->max_sequences, 1, 1024,
@@ -108,27 +94,13 @@ void DeclareModel(Options* options, config::OptionTable* table) {
                    "where digests of model files are remembered");
 }
 
-bool IsLoopback(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host == "::1" ||
-         absl::StartsWith(host, "127.");
-}
-
 absl::Status Check(const Options& options) {
-  for (const std::string& address : {options.listen, options.metrics_listen}) {
-    if (!options.insecure && !IsLoopback(address)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          address, " is not loopback: there is no TLS; --insecure allows it"));
-    }
-  }
   if (options.lease_ttl < absl::Milliseconds(100) ||
-      options.reservation_ttl <= absl::ZeroDuration() ||
-      options.drain_timeout < absl::ZeroDuration()) {
+      options.reservation_ttl <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        "--lease-ttl (at least 100ms), --reservation-ttl and --drain-timeout "
-        "must be positive");
+        "--lease-ttl (at least 100ms) and --reservation-ttl must be positive");
   }
-  return absl::OkStatus();
+  return options.process.Check();
 }
 
 std::string DefaultCacheDirectory(
@@ -143,43 +115,6 @@ std::string DefaultCacheDirectory(
   const std::string home = find("HOME");
   return home.empty() ? "" : home + "/.cache/baton/digests";
 }
-
-void SetUpLog(const Options& options) {
-  LogOptions log;
-  log.process = options.worker_id;
-  log.format =
-      options.log_format == "json" ? LogFormat::kJson : LogFormat::kText;
-  log.level = options.log_level == "debug"     ? LogLevel::kDebug
-              : options.log_level == "warning" ? LogLevel::kWarning
-              : options.log_level == "error"   ? LogLevel::kError
-                                               : LogLevel::kInfo;
-  ConfigureLog(log);
-}
-
-// SIGTERM and SIGINT, and SIGUSR1 from the loading thread, all taken by the
-// main thread alone.
-class Signals {
- public:
-  // Blocks them for all threads: construct before the first is started.
-  Signals() {
-    sigemptyset(&set_);
-    for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&set_, signal);
-    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
-  }
-  // True if `done` was set (and SIGUSR1 sent), false if asked to stop.
-  bool AwaitDone(const std::atomic<bool>& done) { return Await(&done); }
-  void AwaitStop() { Await(nullptr); }
-
- private:
-  bool Await(const std::atomic<bool>* done) {
-    while (true) {
-      const int signal = sigwaitinfo(&set_, nullptr);
-      if (signal == SIGTERM || signal == SIGINT) return false;
-      if (signal == SIGUSR1 && done != nullptr && done->load()) return true;
-    }
-  }
-  sigset_t set_;
-};
 
 class Worker {
  public:
@@ -196,19 +131,17 @@ class Worker {
   // Serves health, metrics and discovery from here on.
   absl::Status Listen() {
     rpc::Server::Options server;
-    server.address = options_.listen;
+    server.address = options_.process.grpc;
     std::vector<grpc::Service*> services = {&discovery_, &models_, &admin_};
     if (options_.role != "decode") services.push_back(&prefill_);
     if (options_.role != "prefill") services.push_back(&decode_);
     BATON_ASSIGN_OR_RETURN(
         server_, rpc::Server::Start(server, services, metrics_.get()));
     BATON_ASSIGN_OR_RETURN(http_, telemetry::MetricsHttp::Start(
-                                      options_.metrics_listen, metrics_.get(),
+                                      options_.process.http, metrics_.get(),
                                       [this] { return ready_.load(); }));
-    // For supervisors; the only line on standard output.
-    std::printf("baton-worker listening grpc=%s http=%s\n",
-                server_->address().c_str(), http_->address().c_str());
-    std::fflush(stdout);
+    process::PrintListening("baton-worker", server_->address(),
+                            http_->address());
     if (!options_.gateway.empty()) {
       registration_ = std::make_unique<RegistrationClient>(
           RegistrationClient::Options{options_.gateway,
@@ -225,6 +158,8 @@ class Worker {
     Model::Options model;
     model.path = options_.model;
     model.digest_cache_directory = options_.cache_dir;
+    model.kv_type = options_.kv_type == KvTypeName(KvType::kF32) ? KvType::kF32
+                                                                 : KvType::kF16;
     model.progress = [&](double ratio) {
       load_->Set(ratio);
       if (clock_.Monotonic() - logged < kProgressInterval) return;
@@ -337,17 +272,15 @@ class Worker {
 };
 
 absl::Status Serve(const Options& options) {
-  Signals signals;
+  process::StopSignals signals;
   Worker worker(options);
   BATON_RETURN_IF_ERROR(worker.Listen());
   absl::Status loaded;
-  std::atomic<bool> done = false;
   std::jthread loader([&] {
     loaded = worker.LoadModel();
-    done = true;
-    kill(getpid(), SIGUSR1);
+    signals.Wake();
   });
-  if (!signals.AwaitDone(done)) {
+  if (!signals.AwaitWake()) {
     // Loading cannot be interrupted, and nobody is being served.
     Log(LogLevel::kInfo, "stopped while loading");
     std::_Exit(0);
@@ -355,7 +288,7 @@ absl::Status Serve(const Options& options) {
   loader.join();
   if (loaded.ok()) loaded = worker.Open();
   if (loaded.ok()) signals.AwaitStop();
-  worker.Stop(options.drain_timeout);
+  worker.Stop(options.process.drain_timeout);
   return loaded;
 }
 
@@ -378,7 +311,7 @@ int Main(int argc, char** argv) {
     return config::kExitConfig;
   }
   if (options.worker_id.empty()) options.worker_id = RandomName("worker-");
-  SetUpLog(options);
+  options.process.SetUpLog(options.worker_id);
   const absl::Status served = Serve(options);
   if (served.ok()) return 0;
   std::fprintf(stderr, "baton-worker: %s\n",

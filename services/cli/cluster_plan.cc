@@ -71,8 +71,6 @@ ProcessSpec GatewaySpec(const ClusterOptions& options,
   spec.drain_rank = kGateway;
   spec.grpc = options.grpc;
   spec.http = options.http;
-  spec.grpc_flag = "listen";
-  spec.http_flag = "http-listen";
   spec.arguments = {DrainFlag(options)};
   Append(options.gateway_flags, &spec);
   return spec;
@@ -90,8 +88,6 @@ std::vector<ProcessSpec> WorkerSpecs(const ClusterOptions& options,
     spec.name = absl::StrCat(spec.role, "-", prefill ? i : i - options.prefill);
     spec.binary = binary_dir + "/baton-worker";
     spec.drain_rank = prefill ? kPrefill : kDecode;
-    spec.grpc_flag = "listen";
-    spec.http_flag = "metrics-listen";
     spec.arguments = {"--role=" + spec.role,
                       "--worker-id=" + spec.name,
                       "--model=" + options.model,

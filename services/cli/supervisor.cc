@@ -101,9 +101,9 @@ void Supervisor::Launch(Process* process) {
   options.binary = process->spec.binary;
   options.arguments = process->spec.arguments;
   options.arguments.push_back(
-      absl::StrCat("--", process->spec.grpc_flag, "=", process->spec.grpc));
+      absl::StrCat("--grpc=", process->spec.grpc));
   options.arguments.push_back(
-      absl::StrCat("--", process->spec.http_flag, "=", process->spec.http));
+      absl::StrCat("--http=", process->spec.http));
   options.log_path = process->log_path;
   auto child = ChildProcess::Start(options);
   if (child.ok()) {

@@ -31,8 +31,6 @@ struct ProcessSpec {
   std::vector<std::string> arguments;  // without the addresses to listen on
   std::string grpc = "127.0.0.1:0";    // to listen on
   std::string http = "127.0.0.1:0";
-  std::string grpc_flag = "grpc";  // names of the flags for them
-  std::string http_flag = "http";
   int drain_rank = 0;  // the lowest rank is ended first
 };
 

@@ -28,6 +28,7 @@ TABLE = [
     ("services/gguf/", BASE),
     ("services/text/", BASE + ["services/gguf/"]),
     ("services/config/", BASE),
+    ("services/process/", BASE + ["services/config/"]),
     ("services/telemetry/", BASE + ["services/http/"]),
     ("services/http/", BASE),
     ("services/rpc/", BASE + ["services/telemetry/"]),

@@ -43,7 +43,11 @@ absl::StatusOr<std::shared_ptr<DecodeRun>> DecodeRun::Reserve(
               alive->Cancel(absl::AbortedError("the reservation has expired"));
             }
           }));
-  run->held_tokens_ = static_cast<uint32_t>(held.size()) * block_tokens;
+  // What it could start from: a prompt held whole still has its last token's
+  // logits to be computed, and that is the prefill worker's work.
+  run->held_tokens_ =
+      std::min(static_cast<uint32_t>(held.size()) * block_tokens,
+               kvstore::ReusableTokens(run->prompt_tokens(), block_tokens));
   MutexLock lock(&run->mutex_);
   run->held_ = std::move(held);
   return run;

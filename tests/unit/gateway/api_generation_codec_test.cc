@@ -95,19 +95,5 @@ TEST(WorkerCodecTest, EmptyEventsAreNone) {
   EXPECT_FALSE(EventFromProto(v1::DecodeEvent()).has_value());
 }
 
-TEST(GatewayOptionsTest, OpenListenersNeedInsecure) {
-  GatewayOptions options;
-  EXPECT_TRUE(options.Check().ok());
-  options.http_listen = "0.0.0.0:8080";
-  EXPECT_TRUE(absl::IsFailedPrecondition(options.Check()));
-  options.insecure = true;
-  EXPECT_TRUE(options.Check().ok());
-  options = {};
-  options.listen = "[::]:9300";
-  EXPECT_FALSE(options.Check().ok());
-  options.listen = "[::1]:9300";
-  EXPECT_TRUE(options.Check().ok());
-}
-
 }  // namespace
 }  // namespace baton::gateway
