@@ -36,7 +36,7 @@ TEST(SoakRequests, MemoryAndGaugesAreFlat) {
   ClusterProcess::Options options;
   options.model = std::string(BATON_MODELS_DIR) + "/tiny-llama-Q8_0.gguf";
   options.more = {"--threads",        "1",     "--kv-memory", "64MiB",
-                  "--store-capacity", "64MiB", "--lease-ttl", "2s"};
+                  "--store-capacity", "16MiB", "--lease-ttl", "2s"};
   auto started = ClusterProcess::Start(options);
   ASSERT_TRUE(started.ok()) << started.status();
   ClusterProcess& cluster = **started;
@@ -86,8 +86,8 @@ TEST(SoakRequests, MemoryAndGaugesAreFlat) {
     const double growth = resident(role) - before[role];
     std::printf("%s: %.1f MiB resident, grown by %.2f MiB\n", role.c_str(),
                 resident(role) / 1048576, growth / 1048576);
-    // A leak of one 64-row block a request would be 64 MiB.
-    EXPECT_LT(growth, 24.0 * 1048576) << role;
+    // A leak of one block of 64 KiB a request would be 31 MiB.
+    EXPECT_LT(growth, 12.0 * 1048576) << role;
   }
 }
 

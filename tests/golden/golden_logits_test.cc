@@ -1,19 +1,37 @@
 // Our logits against libllama's (tests/golden/logits, made by
-// tools/oracle/make_golden_logits.sh), teacher-forced on libllama's tokens.
-// Two correct engines round differently, so: the largest logit must be the
-// same token unless libllama's lead is below 0.02, which may be so at no more
-// than 2 % of positions; and all stored logits must agree within a bound that
-// is 0.05 for unquantised models and stated per type below.
+// tools/oracle/make_golden_logits.sh), teacher-forced on the oracle's tokens.
+//
+// The rule: the largest logit is the same token wherever libllama's lead is at
+// least 0.02, and the lead is below that at no more than 2 % of positions; all
+// stored logits agree within a bound.
+//
+// Both engines run with an f32 cache here, so that they differ by orders of
+// addition alone. What that does to a logit depends on how a model's matrices
+// are multiplied:
+//   - F32: nothing is rounded, and the difference stays at 1e-5;
+//   - F16: activations are rounded to 11 bits, which passes a difference of one
+//     last place on as one of 2^-11;
+//   - quantised: activations are rounded to 8 bits, in steps of 1/127 of their
+//     block's largest. Where a value lies so near the border of two steps that
+//     the order of additions decides, a logit moves by some tenths, and rows
+//     left in the cache move those of later positions. Positions without such a
+//     step agree to 1e-5, which the share of near-equal positions asserts; for
+//     the others there is the bound, and the oracle chooses tokens after which
+//     it leads by 0.5 (the demo: 1) or more, which no such step overturns.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "worker/cache/block_pool.h"
 #include "worker/model/model.h"
 
@@ -22,6 +40,61 @@ namespace {
 
 constexpr double kTieMargin = 0.02;
 constexpr double kMaxTieShare = 0.02;
+constexpr double kNearlyEqual = 1e-3;
+constexpr uint32_t kBlocks = 64;
+
+// Of Comparison's figures.
+struct Bounds {
+  double largest = 0;
+  double mean = 0;
+  double near_share = 0;
+};
+
+// Measured with ggml for AVX2 (as the oracle) and for SSE 4.2, at worst:
+//   F32   2e-5;
+//   F16   0.010, mean 0.005;
+//   tiny and quantised   0.29, mean 0.04, nearly equal at 76 %;
+//   the demo (Q4_1, 30 layers, logits to 36)   1.7, mean 0.47. libllama with an
+//   f16 cache is as far from itself with an f32 one: 1.6, mean 0.47.
+Bounds BoundsOf(const std::string& name) {
+  if (absl::StrContains(name, "F32")) return {1e-4, 1e-4, 1.0};
+  if (absl::StrContains(name, "F16")) return {0.05, 0.02, 0.0};
+  if (name == "smollm2") return {3.0, 0.8, 0.0};
+  return {0.6, 0.1, 0.5};
+}
+
+struct Golden {
+  struct Position {
+    std::vector<std::pair<size_t, double>> top;
+    std::vector<double> probes;  // of ids spread evenly over the vocabulary
+    double Margin() const { return top[0].second - top[1].second; }
+  };
+  struct Sequence {
+    std::vector<TokenId> tokens;
+    std::vector<Position> positions;
+  };
+  std::vector<Sequence> sequences;
+};
+
+std::string LogitsDirectory() {
+  return std::string(BATON_SOURCE_DIR) + "/tests/golden/logits/";
+}
+
+Golden ReadGolden(const std::string& name) {
+  std::ifstream file(LogitsDirectory() + name + ".json");
+  const nlohmann::json json = nlohmann::json::parse(file);
+  Golden golden;
+  for (const auto& from : json["sequences"]) {
+    Golden::Sequence& sequence = golden.sequences.emplace_back();
+    from["tokens"].get_to(sequence.tokens);
+    for (const auto& position : from["positions"]) {
+      sequence.positions.push_back(
+          {position["top"].get<std::vector<std::pair<size_t, double>>>(),
+           position["probes"].get<std::vector<double>>()});
+    }
+  }
+  return golden;
+}
 
 std::string ModelPath(const std::string& name) {
   return name == "smollm2"
@@ -29,21 +102,10 @@ std::string ModelPath(const std::string& name) {
              : std::string(BATON_MODELS_DIR) + "/" + name + ".gguf";
 }
 
-// Measured on AVX2 and AVX-512 machines, then doubled. Both engines quantise
-// activations to 8 bits, libllama after its own attention, whose sums differ
-// in the last bits; a value that crosses a rounding border moves a logit.
-double LogitBound(const std::string& name) {
-  if (name.find("F32") != std::string::npos ||
-      name.find("F16") != std::string::npos) {
-    return 0.05;
-  }
-  return 0.5;
-}
-
 std::vector<std::string> GoldenNames() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           std::string(BATON_SOURCE_DIR) + "/tests/golden/logits")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(LogitsDirectory())) {
     if (entry.path().extension() == ".json") {
       names.push_back(entry.path().stem().string());
     }
@@ -52,79 +114,130 @@ std::vector<std::string> GoldenNames() {
   return names;
 }
 
-class GoldenLogits : public testing::TestWithParam<std::string> {};
+std::vector<std::string> UnquantisedNames() {
+  std::vector<std::string> names = GoldenNames();
+  std::erase_if(names, [](const std::string& name) {
+    return !absl::StrContains(name, "F32") && !absl::StrContains(name, "F16");
+  });
+  return names;
+}
 
-TEST_P(GoldenLogits, AgreeWithTheOracle) {
-  std::ifstream file(std::string(BATON_SOURCE_DIR) + "/tests/golden/logits/" +
-                     GetParam() + ".json");
-  const nlohmann::json golden = nlohmann::json::parse(file);
-  Model::Options options;
-  options.path = ModelPath(GetParam());
-  auto model = Model::Load(options);
-  ASSERT_TRUE(model.ok()) << model.status();
-  BlockPool::Options pool_options;
-  pool_options.block_bytes = (*model)->layout().groups[0].block_bytes;
-  pool_options.blocks = 4;
-  auto pool = BlockPool::Create(pool_options);
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  auto forward = (*model)->CreateForward(pool->get(), 2);
-  ASSERT_TRUE(forward.ok()) << forward.status();
+// What comparing all positions of a file shows.
+struct Comparison {
+  size_t positions = 0;
+  size_t ties = 0;                // below kTieMargin
+  size_t near = 0;                // within kNearlyEqual
+  double largest_difference = 0;  // of all stored logits
+  double mean_difference = 0;     // of the largest of each position
+  double mismatch_margin = 0;     // largest at which the tokens differ
+};
 
-  const auto tokens = golden["tokens"].get<std::vector<TokenId>>();
-  auto blocks = (*pool)->TryAllocate(4);
-  ASSERT_TRUE(blocks.ok());
-  std::vector<uint32_t> table;
-  for (const BlockRef& block : *blocks) table.push_back(block.index());
-  SequenceRows rows;
-  rows.tokens = tokens;
-  rows.block_table = table;
-  rows.logit_rows = static_cast<uint32_t>(tokens.size());
-  auto logits = (*forward)->Run(StepBatch{{rows}});
-  ASSERT_TRUE(logits.ok()) << logits.status();
-
-  int ties = 0;
-  double worst = 0;
-  std::vector<double> margins;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto& position = golden["positions"][i];
-    const auto row = logits->row(static_cast<uint32_t>(i));
-    const int best = static_cast<int>(std::max_element(row.begin(), row.end()) -
-                                      row.begin());
-    const double margin = position["top"][0][1].get<double>() -
-                          position["top"][1][1].get<double>();
-    margins.push_back(margin);
-    if (margin < kTieMargin) {
-      ++ties;
-    } else {
-      EXPECT_EQ(best, position["top"][0][0].get<int>()) << "position " << i;
-    }
-    for (const auto& top : position["top"]) {
-      worst = std::max(
-          worst, std::abs(top[1].get<double>() - row[top[0].get<size_t>()]));
-    }
-    const auto& probes = position["probes"];
-    for (size_t p = 0; p < probes.size(); ++p) {
-      worst = std::max(worst, std::abs(probes[p].get<double>() -
-                                       row[p * row.size() / probes.size()]));
-    }
+void Compare(const Golden::Position& golden, std::span<const float> row,
+             Comparison* result) {
+  double difference = 0;
+  const auto compare = [&](size_t id, double logit) {
+    difference = std::max(difference, std::abs(logit - row[id]));
+  };
+  for (const auto& [id, logit] : golden.top) compare(id, logit);
+  for (size_t i = 0; i < golden.probes.size(); ++i) {
+    compare(i * row.size() / golden.probes.size(), golden.probes[i]);
   }
-  std::sort(margins.begin(), margins.end());
-  std::printf("%s: largest difference %.4f, median margin %.3f, ties %d/%zu\n",
-              GetParam().c_str(), worst, margins[margins.size() / 2], ties,
-              tokens.size());
-  EXPECT_LE(worst, LogitBound(GetParam()));
-  EXPECT_LE(ties, std::ceil(kMaxTieShare * static_cast<double>(tokens.size())));
-  if (GetParam() != "smollm2") {
-    EXPECT_GT(margins[margins.size() / 2], 0.5);
+  const size_t best = std::max_element(row.begin(), row.end()) - row.begin();
+  ++result->positions;
+  result->ties += golden.Margin() < kTieMargin;
+  result->near += difference <= kNearlyEqual;
+  result->largest_difference = std::max(result->largest_difference, difference);
+  result->mean_difference += (difference - result->mean_difference) /
+                             static_cast<double>(result->positions);
+  if (best != golden.top[0].first) {
+    result->mismatch_margin =
+        std::max(result->mismatch_margin, golden.Margin());
   }
 }
 
+// Runs all sequences of a file side by side, in one step.
+Comparison RunAndCompare(const std::string& name, KvType kv_type) {
+  Comparison result;
+  Model::Options options;
+  options.path = ModelPath(name);
+  options.kv_type = kv_type;
+  const auto model = Model::Load(options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  if (!model.ok()) return result;
+  const auto pool = *BlockPool::Create(
+      {(*model)->layout().groups[0].block_bytes, kBlocks, 64});
+  const auto forward = *(*model)->CreateForward(pool.get(), 2);
+  const Golden golden = ReadGolden(name);
+  const auto blocks = *pool->TryAllocate(kBlocks);
+  std::vector<uint32_t> table;
+  for (const BlockRef& block : blocks) table.push_back(block.index());
+  StepBatch batch;
+  size_t taken = 0;
+  for (const Golden::Sequence& sequence : golden.sequences) {
+    const size_t rows = sequence.tokens.size(), needed = (rows + 63) / 64;
+    batch.sequences.push_back({sequence.tokens, 0,
+                               std::span(table).subspan(taken, needed),
+                               static_cast<uint32_t>(rows)});
+    taken += needed;
+  }
+  const auto logits = forward->Run(batch);
+  EXPECT_TRUE(logits.ok()) << logits.status();
+  if (!logits.ok()) return result;
+  for (const Golden::Sequence& sequence : golden.sequences) {
+    for (const Golden::Position& position : sequence.positions) {
+      const uint32_t row = static_cast<uint32_t>(result.positions);
+      Compare(position, logits->row(row), &result);
+    }
+  }
+  std::printf(
+      "%s, %s cache: largest difference %.5f, mean %.5f; within %g at %zu of "
+      "%zu; %zu ties; largest lead overturned %.3f\n",
+      name.c_str(), KvTypeName(kv_type), result.largest_difference,
+      result.mean_difference, kNearlyEqual, result.near, result.positions,
+      result.ties, result.mismatch_margin);
+  return result;
+}
+
+std::string TestName(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+class GoldenLogits : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenLogits, AgreeWithTheOracle) {
+  const Comparison result = RunAndCompare(GetParam(), KvType::kF32);
+  const Bounds bounds = BoundsOf(GetParam());
+  const auto positions = static_cast<double>(result.positions);
+  EXPECT_GE(result.positions, 100u);
+  EXPECT_LT(result.mismatch_margin, kTieMargin);
+  EXPECT_LE(static_cast<double>(result.ties), kMaxTieShare * positions);
+  EXPECT_LE(result.largest_difference, bounds.largest);
+  EXPECT_LE(result.mean_difference, bounds.mean);
+  EXPECT_GE(static_cast<double>(result.near), bounds.near_share * positions);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, GoldenLogits, testing::ValuesIn(GoldenNames()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         TestName);
+
+class HalfCacheLogits : public testing::TestWithParam<std::string> {};
+
+// The default cache against the same oracle. Rounding K and V rows to f16 moves
+// these models' logits by 0.030 at most (measured as above), so a lead that is
+// wider than twice that cannot turn; what can is bounded with the logits.
+TEST_P(HalfCacheLogits, StayNearTheOracle) {
+  constexpr double kBound = 0.05;
+  const Comparison result = RunAndCompare(GetParam(), KvType::kF16);
+  EXPECT_GE(result.positions, 100u);
+  EXPECT_LE(result.largest_difference, kBound);
+  EXPECT_LE(result.mismatch_margin, kBound);
+  // The cache is f16 indeed.
+  EXPECT_LT(result.near, result.positions / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, HalfCacheLogits,
+                         testing::ValuesIn(UnquantisedNames()), TestName);
 
 }  // namespace
 }  // namespace baton::worker

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "worker/kernels/attention_forms.h"
@@ -57,16 +58,16 @@ const char* KernelFormName(KernelForm form) {
 // One thread's working memory; `queries` = rows of a tile times heads of a
 // group.
 struct PagedAttention::Scratch {
-  Scratch(size_t dim, size_t queries)
-      : k(kBlockTokens * dim),
-        v(kBlockTokens * dim),
+  Scratch(size_t dim, size_t queries, KvType type)
+      : k(type == KvType::kF16 ? kBlockTokens * dim : 0),
+        v(k.size()),
         accumulators(queries * dim),
         weights(queries * kBlockTokens),
         factors(queries),
         maxima(queries),
         sums(queries) {}
 
-  std::vector<float> k, v;          // [64][dim]
+  std::vector<float> k, v;          // [64][dim], widened
   std::vector<float> accumulators;  // [queries][dim]
   std::vector<float> weights;       // [queries][64]
   std::vector<float> factors, maxima, sums;
@@ -78,7 +79,8 @@ PagedAttention::PagedAttention(const CacheShape& shape, int threads,
   const size_t queries =
       static_cast<size_t>(TileRows(shape)) * (shape.heads / shape.kv_heads);
   for (int i = 0; i < threads; ++i) {
-    scratch_.push_back(std::make_unique<Scratch>(shape.head_dim, queries));
+    scratch_.push_back(
+        std::make_unique<Scratch>(shape.head_dim, queries, shape.type));
   }
 }
 
@@ -106,13 +108,27 @@ void PagedAttention::SetStep(std::span<const RowRun> runs) {
   }
 }
 
-uint16_t* PagedAttention::Rows(uint32_t block, uint32_t layer, uint32_t value,
-                               uint32_t kv_head) const {
+std::byte* PagedAttention::Rows(uint32_t block, uint32_t layer, uint32_t value,
+                                uint32_t kv_head) const {
   const uint64_t index =
       (static_cast<uint64_t>(layer) * 2 + value) * shape_.kv_heads + kv_head;
-  std::byte* base = shape_.arena + block * shape_.block_bytes;
-  return reinterpret_cast<uint16_t*>(base) +
-         index * kBlockTokens * shape_.head_dim;
+  return shape_.arena + block * shape_.block_bytes +
+         index * kBlockTokens * shape_.head_dim * KvElementBytes(shape_.type);
+}
+
+void PagedAttention::StoreRow(const float* from, std::byte* to) const {
+  if (shape_.type == KvType::kF16) {
+    forms_->narrow(from, reinterpret_cast<uint16_t*>(to), shape_.head_dim);
+  } else {
+    std::memcpy(to, from, shape_.head_dim * sizeof(float));
+  }
+}
+
+const float* PagedAttention::Floats(const std::byte* rows, size_t count,
+                                    std::vector<float>* room) const {
+  if (shape_.type == KvType::kF32) return reinterpret_cast<const float*>(rows);
+  forms_->widen(reinterpret_cast<const uint16_t*>(rows), room->data(), count);
+  return room->data();
 }
 
 void PagedAttention::Write(uint32_t layer, const float* k, size_t k_stride,
@@ -131,12 +147,13 @@ void PagedAttention::Write(uint32_t layer, const float* k, size_t k_stride,
       const uint32_t head = (i - piece) % shape_.kv_heads;
       const uint32_t position = run.start_position + row;
       const uint32_t block = run.block_table[position / kBlockTokens];
-      const size_t offset = position % kBlockTokens * dim;
+      const size_t offset =
+          position % kBlockTokens * dim * KvElementBytes(shape_.type);
       const size_t source = run.first_row + row;
-      forms_->narrow(k + source * k_stride + head * dim,
-                     Rows(block, layer, 0, head) + offset, dim);
-      forms_->narrow(v + source * v_stride + head * dim,
-                     Rows(block, layer, 1, head) + offset, dim);
+      StoreRow(k + source * k_stride + head * dim,
+               Rows(block, layer, 0, head) + offset);
+      StoreRow(v + source * v_stride + head * dim,
+               Rows(block, layer, 1, head) + offset);
     }
     piece = run_end;
   }
@@ -201,8 +218,8 @@ void PagedAttention::AttendHeads(const Tile& tile, uint32_t layer,
 }
 
 void PagedAttention::AttendBlock(const Tile& tile, uint32_t block_index,
-                                 uint32_t heads, const uint16_t* k,
-                                 const uint16_t* v, const float* q,
+                                 uint32_t heads, const std::byte* k,
+                                 const std::byte* v, const float* q,
                                  size_t q_stride, Scratch* scratch) const {
   const size_t dim = shape_.head_dim;
   const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
@@ -213,15 +230,15 @@ void PagedAttention::AttendBlock(const Tile& tile, uint32_t block_index,
   };
   const uint32_t most = keys_of(tile.rows - 1);
   // Scores come four at a time; what lies behind the last key is dropped.
-  forms_->widen(k, scratch->k.data(), (most + 3) / 4 * 4 * dim);
-  forms_->widen(v, scratch->v.data(), most * dim);
+  const float* keys_here = Floats(k, (most + 3) / 4 * 4 * dim, &scratch->k);
+  const float* values = Floats(v, most * dim, &scratch->v);
   for (uint32_t row = 0; row < tile.rows; ++row) {
     const uint32_t keys = keys_of(row);
     for (uint32_t h = 0; keys > 0 && h < heads; ++h) {
       const size_t i = static_cast<size_t>(row) * heads + h;
       float* weights = scratch->weights.data() + i * kBlockTokens;
-      forms_->score(q + row * q_stride + h * dim, scratch->k.data(), dim, keys,
-                    scale, weights);
+      forms_->score(q + row * q_stride + h * dim, keys_here, dim, keys, scale,
+                    weights);
       scratch->factors[i] =
           forms_->soften(weights, keys, &scratch->maxima[i], &scratch->sums[i]);
     }
@@ -234,7 +251,7 @@ void PagedAttention::AttendBlock(const Tile& tile, uint32_t block_index,
     const size_t i = static_cast<size_t>(row) * heads;
     if (keys > 0) {
       forms_->gather(scratch->weights.data() + i * kBlockTokens,
-                     scratch->factors.data() + i, scratch->v.data(), dim, keys,
+                     scratch->factors.data() + i, values, dim, keys,
                      static_cast<size_t>(next - row) * heads,
                      scratch->accumulators.data() + i * dim);
     }
@@ -256,7 +273,9 @@ void ReferenceAttention(const CacheShape& shape, uint32_t layer,
     const std::byte* block =
         shape.arena + block_table[p / kBlockTokens] * shape.block_bytes;
     return static_cast<double>(
-        HalfToFloat(reinterpret_cast<const uint16_t*>(block)[index]));
+        shape.type == KvType::kF32
+            ? reinterpret_cast<const float*>(block)[index]
+            : HalfToFloat(reinterpret_cast<const uint16_t*>(block)[index]));
   };
   std::vector<double> weights(position + 1);
   for (uint32_t head = 0; head < shape.heads; ++head) {

@@ -10,7 +10,9 @@
 //     (SumTree in attention_kernel.h); so are the weights of a block;
 //   - the values are fma in ascending position;
 //   - exp is a polynomial of our own, since libm differs between machines.
-// The scalar, AVX2 and AVX-512 forms therefore give identical bits.
+// The scalar, AVX2 and AVX-512 forms therefore give identical bits. Both cache
+// types follow the same order: half-precision rows are widened exactly first,
+// f32 rows are used where they lie.
 #ifndef BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
 #define BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
 
@@ -19,6 +21,8 @@
 #include <memory>
 #include <span>
 #include <vector>
+
+#include "worker/kernels/kv_type.h"
 
 namespace baton::worker {
 
@@ -35,7 +39,7 @@ KernelForm BestKernelForm();
 const char* KernelFormName(KernelForm form);
 
 // The cache's memory: block b starts at arena + b * block_bytes and holds
-// [layers][K, V][kv_heads][kBlockTokens][head_dim] in IEEE half precision.
+// [layers][K, V][kv_heads][kBlockTokens][head_dim] elements of `type`.
 struct CacheShape {
   std::byte* arena = nullptr;
   uint64_t block_bytes = 0;
@@ -43,6 +47,13 @@ struct CacheShape {
   uint32_t heads = 0;  // query heads, a multiple of kv_heads
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;  // a multiple of 16, at most kMaxHeadDim
+  KvType type = KvType::kF16;
+
+  // What a block needs; block_bytes is at least this.
+  constexpr uint64_t ContentBytes() const {
+    return uint64_t{2} * layers * kv_heads * kBlockTokens * head_dim *
+           KvElementBytes(type);
+  }
 };
 inline constexpr uint32_t kMaxHeadDim = 512;
 
@@ -68,9 +79,8 @@ class PagedAttention {
   // The block tables must stay valid until the last Attend of the step.
   void SetStep(std::span<const RowRun> runs);
 
-  // Stores K and V rows of `layer`, rounded to half precision (nearest even).
-  // k, v: [rows, kv_heads, head_dim], rows `k_stride` and `v_stride` floats
-  // apart.
+  // Stores K and V rows of `layer` as elements of the cache's type. k, v:
+  // [rows, kv_heads, head_dim], rows `k_stride` and `v_stride` floats apart.
   void Write(uint32_t layer, const float* k, size_t k_stride, const float* v,
              size_t v_stride, int thread, int threads) const;
 
@@ -102,11 +112,17 @@ class PagedAttention {
                    size_t out_stride, Scratch* scratch) const;
   // One block of 64 positions, for all rows of a tile.
   void AttendBlock(const Tile& tile, uint32_t block_index, uint32_t heads,
-                   const uint16_t* k, const uint16_t* v, const float* q,
+                   const std::byte* k, const std::byte* v, const float* q,
                    size_t q_stride, Scratch* scratch) const;
   // Rows of one KV head in a block: `value` = 0 for K, 1 for V.
-  uint16_t* Rows(uint32_t block, uint32_t layer, uint32_t value,
-                 uint32_t kv_head) const;
+  std::byte* Rows(uint32_t block, uint32_t layer, uint32_t value,
+                  uint32_t kv_head) const;
+  // Writes the head_dim elements of one row.
+  void StoreRow(const float* from, std::byte* to) const;
+  // The first `count` elements of `rows` as f32: `rows` itself, or widened
+  // into `room`.
+  const float* Floats(const std::byte* rows, size_t count,
+                      std::vector<float>* room) const;
 
   const CacheShape shape_;
   const KernelForm form_;

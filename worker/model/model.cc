@@ -44,9 +44,19 @@ std::string MainType(const gguf::GgufHeader& header) {
       ggml_type_name(static_cast<ggml_type>(largest->first)));
 }
 
+CacheShape MakeShape(const Hyperparameters& hp, KvType kv_type) {
+  CacheShape shape;
+  shape.layers = hp.layers;
+  shape.heads = hp.heads;
+  shape.kv_heads = hp.kv_heads;
+  shape.head_dim = hp.head_dim;
+  shape.type = kv_type;
+  return shape;
+}
+
 kvstore::KvLayout MakeLayout(const kvstore::Digest& digest,
                              const Architecture& architecture,
-                             const Hyperparameters& hp) {
+                             const Hyperparameters& hp, KvType kv_type) {
   kvstore::KvLayout layout;
   layout.model_digest = digest;
   layout.architecture = std::string(architecture.name());
@@ -57,12 +67,11 @@ kvstore::KvLayout MakeLayout(const kvstore::Digest& digest,
   kvstore::KvGroup group;
   group.name = "attn";
   group.kind = "full_suffix";
-  group.dtype = "f16";
+  group.dtype = KvTypeName(kv_type);
   group.layers = hp.layers;
   group.kv_heads = hp.kv_heads;
   group.head_dim = hp.head_dim;
-  group.block_bytes = uint64_t{2} * hp.layers * hp.kv_heads * kBlockTokens *
-                      hp.head_dim * sizeof(uint16_t);
+  group.block_bytes = MakeShape(hp, kv_type).ContentBytes();
   layout.groups.push_back(group);
   return layout;
 }
@@ -71,14 +80,17 @@ class MappedModel final : public Model {
  public:
   MappedModel(std::unique_ptr<MappedFile> file, HeaderPointer header,
               const Architecture* architecture, const Hyperparameters& hp,
-              std::unique_ptr<Weights> weights, ModelDescription description)
+              std::unique_ptr<Weights> weights, ModelDescription description,
+              KvType kv_type)
       : file_(std::move(file)),
         header_(std::move(header)),
         architecture_(architecture),
         hp_(hp),
+        kv_type_(kv_type),
         weights_(std::move(weights)),
         description_(std::move(description)),
-        layout_(MakeLayout(description_.digest, *architecture_, hp_)) {}
+        layout_(
+            MakeLayout(description_.digest, *architecture_, hp_, kv_type_)) {}
 
   const ModelDescription& description() const override { return description_; }
   const kvstore::KvLayout& layout() const override { return layout_; }
@@ -96,13 +108,9 @@ class MappedModel final : public Model {
                        " bytes and ", pool->block_tokens(),
                        " tokens, the model's ", wanted, " and ", kBlockTokens));
     }
-    CacheShape cache;
+    CacheShape cache = MakeShape(hp_, kv_type_);
     cache.arena = pool->arena();
     cache.block_bytes = pool->block_bytes();
-    cache.layers = hp_.layers;
-    cache.heads = hp_.heads;
-    cache.kv_heads = hp_.kv_heads;
-    cache.head_dim = hp_.head_dim;
     return GgmlForward::Create(architecture_, hp_, weights_.get(), cache,
                                threads);
   }
@@ -112,6 +120,7 @@ class MappedModel final : public Model {
   const HeaderPointer header_;
   const Architecture* const architecture_;
   const Hyperparameters hp_;
+  const KvType kv_type_;
   const std::unique_ptr<Weights> weights_;
   const ModelDescription description_;
   const kvstore::KvLayout layout_;
@@ -175,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
       FileDigest(*file, options.digest_cache_directory, options.progress));
   return std::make_unique<MappedModel>(std::move(file), std::move(header),
                                        architecture, hp, std::move(weights),
-                                       std::move(description));
+                                       std::move(description), options.kv_type);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "services/base/ids.h"
 #include "services/gguf/gguf_header.h"
 #include "worker/cache/block_pool.h"
+#include "worker/kernels/kv_type.h"
 #include "worker/model/forward.h"
 
 namespace baton::worker {
@@ -39,6 +40,9 @@ class Model {
     // Where file digests are remembered by (device, inode, size, mtime);
     // empty = not remembered.
     std::string digest_cache_directory;
+    // Of the KV cache. Part of the layout: workers share blocks only where it
+    // is equal.
+    KvType kv_type = KvType::kF16;
     // Called with 0..1 while the file is digested and mapped.
     std::function<void(double)> progress;
   };

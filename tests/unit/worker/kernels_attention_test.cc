@@ -41,13 +41,14 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 // A cache of one layer pair and the rows of a few sequences in it.
 class Bench {
  public:
-  Bench(uint32_t heads, uint32_t kv_heads, uint32_t head_dim) {
+  Bench(uint32_t heads, uint32_t kv_heads, uint32_t head_dim,
+        KvType type = KvType::kF16) {
     shape_.layers = 2;
     shape_.heads = heads;
     shape_.kv_heads = kv_heads;
     shape_.head_dim = head_dim;
-    shape_.block_bytes = uint64_t{2} * shape_.layers * kv_heads * kBlockTokens *
-                         head_dim * sizeof(uint16_t);
+    shape_.type = type;
+    shape_.block_bytes = shape_.ContentBytes();
     // Not-a-number wherever nothing is written: it must never be read.
     arena_.assign(shape_.block_bytes * kBlocks, std::byte{0xff});
     shape_.arena = arena_.data();
@@ -97,15 +98,16 @@ class Bench {
 
 struct Case {
   uint32_t heads, kv_heads, head_dim;
+  KvType type = KvType::kF16;
 };
 
 class PagedAttentionTest : public ::testing::TestWithParam<Case> {};
 
 // Lengths at and around the edges of blocks and tiles.
 TEST_P(PagedAttentionTest, FormsAgreeInEveryBitAndWithTheReference) {
-  const auto [heads, kv_heads, head_dim] = GetParam();
+  const auto [heads, kv_heads, head_dim, type] = GetParam();
   for (const uint32_t rows : {1u, 2u, 15u, 63u, 64u, 65u, 130u, 193u}) {
-    Bench bench(heads, kv_heads, head_dim);
+    Bench bench(heads, kv_heads, head_dim, type);
     const std::vector<uint32_t> table = bench.TakeBlocks(rows);
     const RowRun run{0, rows, 0, table};
     const auto q = Random(rows * bench.QStride(), 1, 2.0f);
@@ -135,16 +137,16 @@ TEST_P(PagedAttentionTest, FormsAgreeInEveryBitAndWithTheReference) {
 // All at once, against one row at a time: chunks, threads and neighbours leave
 // no trace.
 TEST_P(PagedAttentionTest, ChunksThreadsAndNeighboursChangeNoBit) {
-  const auto [heads, kv_heads, head_dim] = GetParam();
+  const auto [heads, kv_heads, head_dim, type] = GetParam();
   constexpr uint32_t kRows = 150;
   const KernelForm form = BestKernelForm();
-  Bench whole(heads, kv_heads, head_dim);
+  Bench whole(heads, kv_heads, head_dim, type);
   const auto q = Random(kRows * whole.QStride(), 4, 2.0f);
   const auto k = Random(kRows * whole.KvStride(), 5);
   const auto v = Random(kRows * whole.KvStride(), 6);
   std::vector<float> expected;
   {
-    Bench single(heads, kv_heads, head_dim);
+    Bench single(heads, kv_heads, head_dim, type);
     const std::vector<uint32_t> table = single.TakeBlocks(kRows);
     for (uint32_t i = 0; i < kRows; ++i) {
       const RowRun run{0, 1, i, table};
@@ -156,7 +158,7 @@ TEST_P(PagedAttentionTest, ChunksThreadsAndNeighboursChangeNoBit) {
     }
   }
   for (const int threads : {1, 2, 3, 7}) {
-    Bench bench(heads, kv_heads, head_dim);
+    Bench bench(heads, kv_heads, head_dim, type);
     const std::vector<uint32_t> table = bench.TakeBlocks(kRows);
     const RowRun run{0, kRows, 0, table};
     EXPECT_TRUE(SameBits(bench.Run(form, {&run, 1}, kRows, q.data(), k.data(),
@@ -165,7 +167,7 @@ TEST_P(PagedAttentionTest, ChunksThreadsAndNeighboursChangeNoBit) {
         << threads << " threads";
   }
   // Two sequences of the same rows in uneven chunks, side by side.
-  Bench bench(heads, kv_heads, head_dim);
+  Bench bench(heads, kv_heads, head_dim, type);
   const std::vector<uint32_t> first = bench.TakeBlocks(kRows);
   const std::vector<uint32_t> second = bench.TakeBlocks(kRows);
   const auto rows_of = [&](const std::vector<float>& all, size_t stride,
@@ -191,17 +193,41 @@ TEST_P(PagedAttentionTest, ChunksThreadsAndNeighboursChangeNoBit) {
   EXPECT_EQ(done, kRows);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, PagedAttentionTest,
-                         ::testing::Values(Case{2, 2, 64}, Case{4, 2, 32},
-                                           Case{9, 3, 64}, Case{4, 1, 80},
-                                           Case{8, 1, 128}, Case{6, 2, 96},
-                                           Case{2, 1, 256}, Case{3, 3, 16},
-                                           Case{49, 1, 48}),
-                         [](const auto& info) {
-                           return "Heads" + std::to_string(info.param.heads) +
-                                  "Kv" + std::to_string(info.param.kv_heads) +
-                                  "Dim" + std::to_string(info.param.head_dim);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, PagedAttentionTest,
+    ::testing::Values(
+        Case{2, 2, 64}, Case{4, 2, 32}, Case{9, 3, 64}, Case{4, 1, 80},
+        Case{8, 1, 128}, Case{6, 2, 96}, Case{2, 1, 256}, Case{3, 3, 16},
+        Case{49, 1, 48}, Case{4, 2, 64, KvType::kF32},
+        Case{9, 3, 64, KvType::kF32}, Case{4, 1, 80, KvType::kF32},
+        Case{2, 1, 256, KvType::kF32}, Case{49, 1, 48, KvType::kF32}),
+    [](const auto& info) {
+      return "Heads" + std::to_string(info.param.heads) + "Kv" +
+             std::to_string(info.param.kv_heads) + "Dim" +
+             std::to_string(info.param.head_dim) + KvTypeName(info.param.type);
+    });
+
+// Rows that half precision holds exactly must leave no trace of the type;
+// rows that it does not must.
+TEST(PagedAttention, TypesDifferOnlyInWhatTheyStore) {
+  constexpr uint32_t kRows = 100;
+  const auto run = [&](KvType type, const std::vector<float>& q,
+                       const std::vector<float>& k,
+                       const std::vector<float>& v) {
+    Bench bench(4, 2, 32, type);
+    const std::vector<uint32_t> table = bench.TakeBlocks(kRows);
+    const RowRun rows{0, kRows, 0, table};
+    return bench.Run(BestKernelForm(), {&rows, 1}, kRows, q.data(), k.data(),
+                     v.data(), 2);
+  };
+  const auto q = Random(kRows * 4 * 32, 12);
+  auto k = Random(kRows * 2 * 32, 13), v = Random(kRows * 2 * 32, 14);
+  EXPECT_FALSE(
+      SameBits(run(KvType::kF16, q, k, v), run(KvType::kF32, q, k, v)));
+  for (float& x : k) x = HalfToFloat(FloatToHalf(x));
+  for (float& x : v) x = HalfToFloat(FloatToHalf(x));
+  EXPECT_TRUE(SameBits(run(KvType::kF16, q, k, v), run(KvType::kF32, q, k, v)));
+}
 
 // Scores far apart: the maximum moves between blocks, and weights vanish.
 TEST(PagedAttention, LargeScoresStayFiniteAndExact) {

@@ -15,9 +15,11 @@
 namespace baton::worker {
 namespace {
 
-std::unique_ptr<Model> LoadModel(const std::string& path) {
+std::unique_ptr<Model> LoadModel(const std::string& path,
+                                 KvType kv_type = KvType::kF16) {
   Model::Options options;
   options.path = path;
+  options.kv_type = kv_type;
   absl::StatusOr<std::unique_ptr<Model>> model = Model::Load(options);
   EXPECT_TRUE(model.ok()) << model.status();
   return model.ok() ? *std::move(model) : nullptr;
@@ -92,17 +94,24 @@ bool SameBits(std::span<const float> a, std::span<const float> b) {
          std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-class StrictForwardTest : public ::testing::TestWithParam<std::string> {
+struct Case {
+  std::string name;
+  KvType kv_type = KvType::kF16;
+};
+
+class StrictForwardTest : public ::testing::TestWithParam<Case> {
  protected:
-  static std::string Path() {
-    return GetParam() == "demo"
-               ? BATON_DEMO_MODEL
-               : BATON_MODELS_DIR "/tiny-" + GetParam() + ".gguf";
+  static bool IsDemo() { return GetParam().name == "demo"; }
+  static std::unique_ptr<Model> Load() {
+    return LoadModel(
+        IsDemo() ? BATON_DEMO_MODEL
+                 : BATON_MODELS_DIR "/tiny-" + GetParam().name + ".gguf",
+        GetParam().kv_type);
   }
 };
 
 TEST_P(StrictForwardTest, ChunksAndThreadsChangeNoBit) {
-  const auto model = LoadModel(Path());
+  const auto model = Load();
   ASSERT_NE(model, nullptr);
   const auto tokens = RandomTokens(70, model->description().vocabulary, 1);
   const auto expected = Runner(*model, 1).RunChunks(tokens, 1);
@@ -110,7 +119,7 @@ TEST_P(StrictForwardTest, ChunksAndThreadsChangeNoBit) {
                           [](float x) { return std::isfinite(x); }));
   // ggml's threads spin at some 700 barriers a step of the demo model: more
   // threads than cores take minutes there, and the tiny models cover them.
-  const bool demo = GetParam() == "demo";
+  const bool demo = IsDemo();
   for (int threads = 1; threads <= (demo ? 2 : 3); ++threads) {
     Runner runner(*model, threads);
     for (const uint32_t chunk : {demo ? 37u : 7u, 64u, 70u}) {
@@ -121,7 +130,7 @@ TEST_P(StrictForwardTest, ChunksAndThreadsChangeNoBit) {
 }
 
 TEST_P(StrictForwardTest, NeighboursAndOmittedRowsChangeNoBit) {
-  const auto model = LoadModel(Path());
+  const auto model = Load();
   ASSERT_NE(model, nullptr);
   const uint32_t vocabulary = model->description().vocabulary;
   const auto a = RandomTokens(66, vocabulary, 2);
@@ -158,16 +167,18 @@ TEST_P(StrictForwardTest, NeighboursAndOmittedRowsChangeNoBit) {
   EXPECT_TRUE(SameBits(again, last));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, StrictForwardTest,
-                         ::testing::Values("demo", "llama-F32", "llama-F16",
-                                           "llama-Q4_K", "qwen2-Q8_0",
-                                           "qwen2-Q6_K", "qwen3-F16",
-                                           "qwen3-Q4_K"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, StrictForwardTest,
+    ::testing::Values(Case{"demo"}, Case{"llama-F32"}, Case{"llama-F16"},
+                      Case{"llama-Q4_K"}, Case{"qwen2-Q8_0"},
+                      Case{"qwen2-Q6_K"}, Case{"qwen3-F16"}, Case{"qwen3-Q4_K"},
+                      Case{"llama-F32", KvType::kF32},
+                      Case{"qwen3-Q4_K", KvType::kF32}),
+    [](const auto& info) {
+      std::string name = info.param.name;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name + "_kv_" + KvTypeName(info.param.kv_type);
+    });
 
 // "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n
 // <|im_start|>assistant\n" is answered with "The capital of France is Paris."

@@ -77,9 +77,11 @@ class TinyFile {
     EXPECT_TRUE(gguf_write_to_file(gguf_, path.c_str(), false));
     return path;
   }
-  absl::StatusOr<std::unique_ptr<Model>> Load() const {
+  absl::StatusOr<std::unique_ptr<Model>> Load(
+      KvType kv_type = KvType::kF16) const {
     Model::Options options;
     options.path = Write();
+    options.kv_type = kv_type;
     return Model::Load(options);
   }
 
@@ -173,6 +175,34 @@ TEST(ModelLoad, RefusesAPoolOfOtherBlocks) {
   const auto pool = BlockPool::Create(options);
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_EQ((*model)->CreateForward(pool->get(), 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// A worker with f32 rows must not find the blocks of one with f16 rows, nor
+// take a handoff from it.
+TEST(ModelLoad, KvTypeIsPartOfTheLayout) {
+  TinyFile file;
+  const auto half = file.Load();
+  const auto full = file.Load(KvType::kF32);
+  ASSERT_TRUE(half.ok()) << half.status();
+  ASSERT_TRUE(full.ok()) << full.status();
+  const kvstore::KvLayout& f16 = (*half)->layout();
+  const kvstore::KvLayout& f32 = (*full)->layout();
+  EXPECT_EQ(f16.groups[0].dtype, "f16");
+  EXPECT_EQ(f32.groups[0].dtype, "f32");
+  EXPECT_EQ(f32.groups[0].block_bytes, 2 * f16.groups[0].block_bytes);
+  EXPECT_NE(f32.Fingerprint(), f16.Fingerprint());
+  const absl::Status compatible = kvstore::CheckCompatible(f16, f32);
+  EXPECT_EQ(compatible.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(compatible.message()), HasSubstr("group attn"));
+  // Nor may a pool of half-precision blocks serve it.
+  BlockPool::Options options;
+  options.block_bytes = f16.groups[0].block_bytes;
+  options.blocks = 2;
+  const auto pool = BlockPool::Create(options);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_TRUE((*half)->CreateForward(pool->get(), 1).ok());
+  EXPECT_EQ((*full)->CreateForward(pool->get(), 1).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
