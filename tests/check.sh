@@ -47,7 +47,7 @@ check_clang() {
 
 check_tsan() {
   build tsan-core baton_core_tests
-  run_tests tsan-core core
+  TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp" run_tests tsan-core core
 }
 
 check_variant() {
