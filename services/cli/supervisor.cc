@@ -100,10 +100,8 @@ void Supervisor::Launch(Process* process) {
   ChildProcess::Options options;
   options.binary = process->spec.binary;
   options.arguments = process->spec.arguments;
-  options.arguments.push_back(
-      absl::StrCat("--grpc=", process->spec.grpc));
-  options.arguments.push_back(
-      absl::StrCat("--http=", process->spec.http));
+  options.arguments.push_back(absl::StrCat("--grpc=", process->spec.grpc));
+  options.arguments.push_back(absl::StrCat("--http=", process->spec.http));
   options.log_path = process->log_path;
   auto child = ChildProcess::Start(options);
   if (child.ok()) {
