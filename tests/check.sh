@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev check [STEP…]: what `./dev test` does not do. All steps by default:
+# ./dev check [STEP…]: what `./dev test` does not do. By default all but asan:
 #   layering   includes against the layer table
 #   clang      thread-safety analysis of core code; a short run of each fuzzer
 #   tsan       ThreadSanitizer on core
@@ -61,7 +61,7 @@ check_asan() {
 }
 
 steps=("$@")
-[ $# -gt 0 ] || steps=(layering clang tsan variant asan)
+[ $# -gt 0 ] || steps=(layering clang tsan variant)
 for step in "${steps[@]}"; do
   printf '\n== %s\n' "$step"
   "check_$step"
