@@ -46,13 +46,7 @@ class Qwen2 final : public Architecture {
           graph->Linear(h, name("attn_q.weight"), name("attn_q.bias"));
       ggml_tensor* attended =
           graph->Attend(i, graph->Rope(graph->SplitHeads(q, hp.heads)));
-      if (last) {
-        attended = graph->TakeLogitRows(attended);
-        x = graph->TakeLogitRows(x);
-      }
-      x = graph->Add(x, graph->Linear(attended, name("attn_output.weight")));
-      h = graph->RmsNorm(x, name("ffn_norm.weight"));
-      x = graph->Add(x, graph->GatedFeedForward(i, h));
+      x = graph->EndLayer(i, x, attended);
     }
     graph->Finish(x);
   }

@@ -43,13 +43,7 @@ class Qwen3 final : public Architecture {
           graph->SplitHeads(graph->Linear(h, name("attn_q.weight")), hp.heads);
       q = graph->Rope(graph->RmsNorm(q, name("attn_q_norm.weight")));
       ggml_tensor* attended = graph->Attend(i, q);
-      if (last) {
-        attended = graph->TakeLogitRows(attended);
-        x = graph->TakeLogitRows(x);
-      }
-      x = graph->Add(x, graph->Linear(attended, name("attn_output.weight")));
-      h = graph->RmsNorm(x, name("ffn_norm.weight"));
-      x = graph->Add(x, graph->GatedFeedForward(i, h));
+      x = graph->EndLayer(i, x, attended);
     }
     graph->Finish(x);
   }

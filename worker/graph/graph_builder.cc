@@ -74,16 +74,26 @@ ggml_tensor* GraphBuilder::Attend(uint32_t layer, ggml_tensor* q) {
   return AttendOp(context_, q, written_[layer], &(*layers_)[layer]);
 }
 
+ggml_tensor* GraphBuilder::EndLayer(uint32_t layer, ggml_tensor* x,
+                                    ggml_tensor* attended) {
+  const auto name = [&](const char* what) { return LayerTensor(layer, what); };
+  if (layer + 1 == hp_.layers) {
+    attended = TakeLogitRows(attended);
+    x = TakeLogitRows(x);
+  }
+  x = ggml_add(
+      context_, x,
+      Linear(attended, name("attn_output.weight"), name("attn_output.bias")));
+  ggml_tensor* h = RmsNorm(x, name("ffn_norm.weight"));
+  return ggml_add(context_, x, GatedFeedForward(layer, h));
+}
+
 ggml_tensor* GraphBuilder::GatedFeedForward(uint32_t layer, ggml_tensor* x) {
   const auto name = [&](const char* what) { return LayerTensor(layer, what); };
   ggml_tensor* gate = Linear(x, name("ffn_gate.weight"), name("ffn_gate.bias"));
   ggml_tensor* up = Linear(x, name("ffn_up.weight"), name("ffn_up.bias"));
   return Linear(ggml_swiglu_split(context_, gate, up), name("ffn_down.weight"),
                 name("ffn_down.bias"));
-}
-
-ggml_tensor* GraphBuilder::Add(ggml_tensor* a, ggml_tensor* b) {
-  return ggml_add(context_, a, b);
 }
 
 ggml_tensor* GraphBuilder::TakeLogitRows(ggml_tensor* x) {

@@ -53,12 +53,12 @@ class GraphBuilder {
   void WriteCache(uint32_t layer, ggml_tensor* k, ggml_tensor* v);
   // [head_dim, heads, rows] to [head_dim * heads, rows].
   ggml_tensor* Attend(uint32_t layer, ggml_tensor* q);
+  // The rest of a layer after attention, with both residual sums: output
+  // projection, norm, gated feed-forward. In the last layer only for the rows
+  // that yield logits, since nothing needs the others.
+  ggml_tensor* EndLayer(uint32_t layer, ggml_tensor* x, ggml_tensor* attended);
   // silu(gate x) * up x, through down.
   ggml_tensor* GatedFeedForward(uint32_t layer, ggml_tensor* x);
-  ggml_tensor* Add(ggml_tensor* a, ggml_tensor* b);
-  // Only the rows that yield logits. Nothing after the last layer's attention
-  // needs the others.
-  ggml_tensor* TakeLogitRows(ggml_tensor* x);
   // False for an inner chunk of a prompt: the last layer then ends with its
   // WriteCache.
   bool HasLogits() const { return shape_.logit_rows > 0; }
@@ -74,6 +74,7 @@ class GraphBuilder {
 
  private:
   ggml_tensor* Input(uint32_t count, const char* name);
+  ggml_tensor* TakeLogitRows(ggml_tensor* x);
 
   const Hyperparameters& hp_;
   const Weights& weights_;
