@@ -3,11 +3,14 @@
 #
 #   cmake/fetch.sh            everything
 #   cmake/fetch.sh --print    only prints the cache directory
+#   cmake/fetch.sh --upstream llama.cpp's source as published, for benchmarks;
+#                             prints where it lies
 #
 # The cache lies outside the source tree (BATON_CACHE, default
 # $XDG_CACHE_HOME/baton or ~/.cache/baton). Layout:
 #   archives/             the archives as downloaded
 #   llama-<key>/          llama.cpp's source, patched; key = hash + patches
+#   upstream-<hash>/      the same source without patches
 #   models/               the demo model
 # Idempotent: with everything in place it returns without touching a network.
 set -euo pipefail
@@ -49,20 +52,18 @@ download() { # package archive sha256 pip-flags...
   check_hash "$cache/archives/$archive" "$sha"
 }
 
-fetch_llama() {
-  local dir
-  dir="$cache/llama-$(patch_key)"
+unpack_llama() { # directory patch...
+  local dir=$1
+  shift
   [ -f "$dir/.complete" ] && return
   download "$LLAMA_PACKAGE" "$LLAMA_ARCHIVE" "$LLAMA_SHA256" \
     --no-binary llama-cpp-python
   echo "unpacking llama.cpp's source"
-  local tmp
+  local tmp p
   tmp=$(mktemp -d "$cache/llama.XXXXXX")
   tar -xf "$cache/archives/$LLAMA_ARCHIVE" -C "$tmp" --strip-components=3 \
     llama_cpp_python-0.3.36/vendor/llama.cpp
-  local p
-  for p in "$here"/patches/*.patch; do
-    [ -e "$p" ] || continue
+  for p in "$@"; do
     echo "applying $(basename "$p")"
     patch -s -p1 -d "$tmp" <"$p"
   done
@@ -99,5 +100,10 @@ if [ "${1:-}" = --print-llama ]; then
   exit 0
 fi
 mkdir -p "$cache/archives"
-fetch_llama
+if [ "${1:-}" = --upstream ]; then
+  unpack_llama "$cache/upstream-${LLAMA_SHA256:0:16}" >&2
+  echo "$cache/upstream-${LLAMA_SHA256:0:16}"
+  exit 0
+fi
+unpack_llama "$cache/llama-$(patch_key)" "$here"/patches/*.patch
 fetch_demo_model

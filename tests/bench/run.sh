@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# ./dev bench: Baton against llama.cpp of the same pinned source, built with
-# llama.cpp's own defaults (native, llamafile, repacking), interleaved in one
-# run. Prints ratios; --json FILE writes the rows.
+# ./dev bench: Baton against llama.cpp of the same pinned source, unpatched and
+# built with its own best options (native, llamafile, repacking), interleaved
+# in one run. Prints ratios; --json FILE writes the rows.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cache=$(cmake/fetch.sh --print)
-llama=$(cmake/fetch.sh --print-llama)
+llama=$(cmake/fetch.sh --upstream)
 peer=$cache/peer-$(basename "$llama")
 if [ ! -x "$peer/bin/llama-server" ]; then
   echo "building llama-bench and llama-server (once)"
   cmake -S "$llama" -B "$peer" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
     -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_UI=OFF \
-    -DLLAMA_BUILD_WEBUI=OFF -DGGML_OPENMP=OFF >/dev/null
+    -DLLAMA_BUILD_WEBUI=OFF >/dev/null
   ninja -C "$peer" llama-bench llama-server
 fi
 cmake --preset release -DBATON_BENCH=ON >/dev/null
