@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "services/base/status_macros.h"
 #include "worker/graph/architecture.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/paged_attention.h"
 
 namespace baton::worker {
 namespace {

@@ -1,16 +1,19 @@
 #include "worker/graph/graph_builder.h"
 
+#include <optional>
+
 #include "services/base/status_macros.h"
 
 namespace baton::worker {
 
 GraphBuilder::GraphBuilder(const Hyperparameters& hp, const Weights& weights,
                            std::vector<AttentionLayer>* layers,
-                           const StepShape& shape, ggml_context* context,
-                           ggml_cgraph* graph)
+                           const MatMulForms* matmul, const StepShape& shape,
+                           ggml_context* context, ggml_cgraph* graph)
     : hp_(hp),
       weights_(weights),
       layers_(layers),
+      matmul_(matmul),
       shape_(shape),
       context_(context),
       graph_(graph),
@@ -42,9 +45,21 @@ ggml_tensor* GraphBuilder::RmsNorm(ggml_tensor* x, const std::string& weight) {
 
 ggml_tensor* GraphBuilder::Linear(ggml_tensor* x, const std::string& weight,
                                   const std::string& bias) {
-  ggml_tensor* product = ggml_mul_mat(context_, weights_.Get(weight), x);
+  ggml_tensor* w = weights_.Get(weight);
+  const std::optional<WeightFormat> format = KernelFormat(w->type);
+  ggml_tensor* product =
+      format.has_value()
+          ? MultiplyOp(context_, w, Quantised(x, ActivationOf(*format)),
+                       matmul_)
+          : ggml_mul_mat(context_, w, x);
   ggml_tensor* addend = bias.empty() ? nullptr : weights_.Find(bias);
   return addend == nullptr ? product : ggml_add(context_, product, addend);
+}
+
+ggml_tensor* GraphBuilder::Quantised(ggml_tensor* x, ActivationFormat format) {
+  ggml_tensor*& rounded = quantised_[{x, format}];
+  if (rounded == nullptr) rounded = QuantiseOp(context_, x, format, matmul_);
+  return rounded;
 }
 
 ggml_tensor* GraphBuilder::SplitHeads(ggml_tensor* x, uint32_t heads) {

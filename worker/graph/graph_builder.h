@@ -9,14 +9,16 @@
 #define BATON_WORKER_GRAPH_GRAPH_BUILDER_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "ggml.h"
 #include "worker/graph/architecture.h"
+#include "worker/graph/kernel_ops.h"
 #include "worker/graph/weights.h"
-#include "worker/kernels/ggml_ops.h"
 
 namespace baton::worker {
 
@@ -32,8 +34,9 @@ class GraphBuilder {
  public:
   // The pointees must outlive the graph. `layers`: one for each layer.
   GraphBuilder(const Hyperparameters& hp, const Weights& weights,
-               std::vector<AttentionLayer>* layers, const StepShape& shape,
-               ggml_context* context, ggml_cgraph* graph);
+               std::vector<AttentionLayer>* layers, const MatMulForms* matmul,
+               const StepShape& shape, ggml_context* context,
+               ggml_cgraph* graph);
 
   const Hyperparameters& hp() const { return hp_; }
 
@@ -74,11 +77,14 @@ class GraphBuilder {
 
  private:
   ggml_tensor* Input(uint32_t count, const char* name);
+  // x rounded for products; once for all matrices that read it.
+  ggml_tensor* Quantised(ggml_tensor* x, ActivationFormat format);
   ggml_tensor* TakeLogitRows(ggml_tensor* x);
 
   const Hyperparameters& hp_;
   const Weights& weights_;
   std::vector<AttentionLayer>* const layers_;
+  const MatMulForms* const matmul_;
   const StepShape shape_;
   ggml_context* const context_;
   ggml_cgraph* const graph_;
@@ -87,6 +93,7 @@ class GraphBuilder {
   ggml_tensor* logit_row_ids_ = nullptr;
   ggml_tensor* logits_ = nullptr;
   std::vector<ggml_tensor*> written_;  // by layer
+  std::map<std::pair<ggml_tensor*, ActivationFormat>, ggml_tensor*> quantised_;
 };
 
 }  // namespace baton::worker

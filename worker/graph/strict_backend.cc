@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "ggml-cpu.h"
 #include "services/base/status_macros.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/kernel_form.h"
 
 namespace baton::worker {
 namespace {

@@ -1,6 +1,6 @@
-#include <cstring>
+#include "worker/kernels/half.h"
 
-#include "worker/kernels/paged_attention.h"
+#include <cstring>
 
 namespace baton::worker {
 

@@ -23,11 +23,12 @@ void Fill(ggml_tensor* input, const std::vector<int32_t>& values) {
 
 absl::StatusOr<std::unique_ptr<GgmlForward>> GgmlForward::Create(
     const Architecture* architecture, const Hyperparameters& hp,
-    const Weights* weights, const CacheShape& cache, int threads) {
+    const Weights* weights, const CacheShape& cache, int threads,
+    KernelForm form) {
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<StrictBackend> backend,
                          StrictBackend::Create(threads));
-  std::unique_ptr<GgmlForward> forward(
-      new GgmlForward(architecture, hp, weights, cache, std::move(backend)));
+  std::unique_ptr<GgmlForward> forward(new GgmlForward(
+      architecture, hp, weights, cache, std::move(backend), form));
   if (forward->allocator_ == nullptr) {
     return absl::InternalError("no ggml graph allocator");
   }
@@ -37,12 +38,14 @@ absl::StatusOr<std::unique_ptr<GgmlForward>> GgmlForward::Create(
 GgmlForward::GgmlForward(const Architecture* architecture,
                          const Hyperparameters& hp, const Weights* weights,
                          const CacheShape& cache,
-                         std::unique_ptr<StrictBackend> backend)
+                         std::unique_ptr<StrictBackend> backend,
+                         KernelForm form)
     : architecture_(architecture),
       hp_(hp),
       weights_(weights),
       backend_(std::move(backend)),
-      attention_(cache, backend_->threads(), BestKernelForm()),
+      attention_(cache, backend_->threads(), form),
+      matmul_(&MatMulFormsOf(form)),
       allocator_(ggml_gallocr_new(backend_->buffer_type())) {
   for (uint32_t i = 0; i < hp_.layers; ++i) {
     layers_.push_back({&attention_, i});
@@ -91,8 +94,8 @@ absl::Status GgmlForward::PrepareGraph(const StepShape& shape) {
     return absl::InternalError("no memory for a ggml graph");
   }
   graph_ = ggml_new_graph_custom(context_, tensors, false);
-  builder_ = std::make_unique<GraphBuilder>(hp_, *weights_, &layers_, shape,
-                                            context_, graph_);
+  builder_ = std::make_unique<GraphBuilder>(hp_, *weights_, &layers_, matmul_,
+                                            shape, context_, graph_);
   architecture_->BuildGraph(builder_.get());
   if (!ggml_gallocr_alloc_graph(allocator_, graph_)) {
     ggml_free(context_);

@@ -11,10 +11,10 @@
 #include "absl/status/statusor.h"
 #include "worker/graph/architecture.h"
 #include "worker/graph/graph_builder.h"
+#include "worker/graph/kernel_ops.h"
 #include "worker/graph/strict_backend.h"
 #include "worker/graph/weights.h"
-#include "worker/kernels/ggml_ops.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/paged_attention.h"
 #include "worker/model/forward.h"
 
 namespace baton::worker {
@@ -25,7 +25,8 @@ class GgmlForward final : public Forward {
   // The pointees and the cache's arena must outlive this. `cache` fits `hp`.
   static absl::StatusOr<std::unique_ptr<GgmlForward>> Create(
       const Architecture* architecture, const Hyperparameters& hp,
-      const Weights* weights, const CacheShape& cache, int threads);
+      const Weights* weights, const CacheShape& cache, int threads,
+      KernelForm form);
   ~GgmlForward() override;
 
   absl::StatusOr<StepLogits> Run(const StepBatch& batch) override;
@@ -35,7 +36,7 @@ class GgmlForward final : public Forward {
  private:
   GgmlForward(const Architecture* architecture, const Hyperparameters& hp,
               const Weights* weights, const CacheShape& cache,
-              std::unique_ptr<StrictBackend> backend);
+              std::unique_ptr<StrictBackend> backend, KernelForm form);
 
   // Flattens the batch into tokens_, positions_, logit_rows_ and the
   // attention's step.
@@ -48,6 +49,7 @@ class GgmlForward final : public Forward {
   const Weights* const weights_;
   const std::unique_ptr<StrictBackend> backend_;
   PagedAttention attention_;
+  const MatMulForms* const matmul_;
   std::vector<AttentionLayer> layers_;  // ggml keeps their addresses
   ggml_gallocr* allocator_ = nullptr;
 

@@ -15,7 +15,7 @@
 #include "worker/graph/mapped_file.h"
 #include "worker/graph/strict_backend.h"
 #include "worker/graph/weights.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/paged_attention.h"
 #include "worker/model/file_digest.h"
 #include "worker/model/ggml_forward.h"
 
@@ -81,12 +81,13 @@ class MappedModel final : public Model {
   MappedModel(std::unique_ptr<MappedFile> file, HeaderPointer header,
               const Architecture* architecture, const Hyperparameters& hp,
               std::unique_ptr<Weights> weights, ModelDescription description,
-              KvType kv_type)
+              const Model::Options& options)
       : file_(std::move(file)),
         header_(std::move(header)),
         architecture_(architecture),
         hp_(hp),
-        kv_type_(kv_type),
+        kv_type_(options.kv_type),
+        kernel_form_(options.kernel_form),
         weights_(std::move(weights)),
         description_(std::move(description)),
         layout_(
@@ -112,7 +113,7 @@ class MappedModel final : public Model {
     cache.arena = pool->arena();
     cache.block_bytes = pool->block_bytes();
     return GgmlForward::Create(architecture_, hp_, weights_.get(), cache,
-                               threads);
+                               threads, kernel_form_);
   }
 
  private:
@@ -121,6 +122,7 @@ class MappedModel final : public Model {
   const Architecture* const architecture_;
   const Hyperparameters hp_;
   const KvType kv_type_;
+  const KernelForm kernel_form_;
   const std::unique_ptr<Weights> weights_;
   const ModelDescription description_;
   const kvstore::KvLayout layout_;
@@ -184,7 +186,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
       FileDigest(*file, options.digest_cache_directory, options.progress));
   return std::make_unique<MappedModel>(std::move(file), std::move(header),
                                        architecture, hp, std::move(weights),
-                                       std::move(description), options.kv_type);
+                                       std::move(description), options);
 }
 
 }  // namespace

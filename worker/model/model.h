@@ -13,7 +13,8 @@
 #include "services/base/ids.h"
 #include "services/gguf/gguf_header.h"
 #include "worker/cache/block_pool.h"
-#include "worker/kernels/kv_type.h"
+#include "worker/kernels/attention/kv_type.h"
+#include "worker/kernels/kernel_form.h"
 #include "worker/model/forward.h"
 
 namespace baton::worker {
@@ -43,6 +44,8 @@ class Model {
     // Of the KV cache. Part of the layout: workers share blocks only where it
     // is equal.
     KvType kv_type = KvType::kF16;
+    // The kernels to compute with. All give the same bits.
+    KernelForm kernel_form = BestKernelForm();
     // Called with 0..1 while the file is digested and mapped.
     std::function<void(double)> progress;
   };

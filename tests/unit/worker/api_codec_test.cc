@@ -71,6 +71,20 @@ TEST(SamplingCodec, PromptFaultsNameFieldAndReason) {
             "context_length_exceeded");
 }
 
+TEST(SamplingCodec, CommittedTokensAreNoMoreThanTheAnswerMayHave) {
+  google::protobuf::RepeatedField<int32_t> ids;
+  EXPECT_TRUE(DecodeCommitted(ids, 10, 0)->empty());
+  ids.Add(1);
+  ids.Add(9);
+  EXPECT_EQ(*DecodeCommitted(ids, 10, 2), (std::vector<TokenId>{1, 9}));
+  for (const uint32_t max_tokens : {0u, 1u}) {
+    const absl::Status status = DecodeCommitted(ids, 10, max_tokens).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_EQ(ErrorField(status), "committed_token_ids");
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(DecodeCommitted(ids, 9, 2).status()));
+}
+
 TEST(SamplingCodec, TokenGoesOutWithItsLogprobs) {
   CommittedToken token;
   token.sampled.token = 5;

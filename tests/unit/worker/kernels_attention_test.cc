@@ -7,8 +7,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "worker/kernels/attention_forms.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/attention_forms.h"
+#include "worker/kernels/attention/paged_attention.h"
+#include "worker/kernels/half.h"
 
 namespace baton::worker {
 namespace {

@@ -102,11 +102,12 @@ struct Case {
 class StrictForwardTest : public ::testing::TestWithParam<Case> {
  protected:
   static bool IsDemo() { return GetParam().name == "demo"; }
+  static std::string Path() {
+    return IsDemo() ? BATON_DEMO_MODEL
+                    : BATON_MODELS_DIR "/tiny-" + GetParam().name + ".gguf";
+  }
   static std::unique_ptr<Model> Load() {
-    return LoadModel(
-        IsDemo() ? BATON_DEMO_MODEL
-                 : BATON_MODELS_DIR "/tiny-" + GetParam().name + ".gguf",
-        GetParam().kv_type);
+    return LoadModel(Path(), GetParam().kv_type);
   }
 };
 
@@ -126,6 +127,23 @@ TEST_P(StrictForwardTest, ChunksAndThreadsChangeNoBit) {
       EXPECT_TRUE(SameBits(runner.RunChunks(tokens, chunk), expected))
           << "chunks of " << chunk << ", " << threads << " threads";
     }
+  }
+}
+
+TEST_P(StrictForwardTest, InstructionSetsChangeNoBit) {
+  Model::Options options;
+  options.path = Path();
+  options.kv_type = GetParam().kv_type;
+  options.kernel_form = KernelForm::kScalar;
+  const auto scalar = *Model::Load(options);
+  const auto tokens =
+      RandomTokens(IsDemo() ? 9 : 70, scalar->description().vocabulary, 4);
+  const auto expected = Runner(*scalar, 1).RunChunks(tokens, 70);
+  for (int form = 1; form <= static_cast<int>(BestKernelForm()); ++form) {
+    options.kernel_form = static_cast<KernelForm>(form);
+    const auto model = *Model::Load(options);
+    EXPECT_TRUE(SameBits(Runner(*model, 1).RunChunks(tokens, 70), expected))
+        << KernelFormName(options.kernel_form);
   }
 }
 

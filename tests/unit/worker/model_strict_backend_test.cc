@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ggml-alloc.h"
 #include "gtest/gtest.h"
 #include "worker/graph/strict_backend.h"
+#include "worker/kernels/kernel_form.h"
 
 namespace baton::worker {
 namespace {
@@ -129,7 +131,7 @@ TEST(StrictBackend, RefusesThreadCountsOutOfRange) {
 
 TEST(StrictBackend, NumericsIdNamesKernelsAndGgml) {
   const std::string id = NumericsId();
-  EXPECT_EQ(id.find("k1-ggml"), 0u) << id;
+  EXPECT_EQ(id.find(absl::StrCat("k", kKernelRevision, "-ggml")), 0u) << id;
   EXPECT_NE(id.find(ggml_version()), std::string::npos) << id;
   EXPECT_NE(id.find("glibc"), std::string::npos) << id;
 }

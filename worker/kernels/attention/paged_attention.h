@@ -1,5 +1,5 @@
 // Attention over the paged cache, and the write of new rows into it. Plain
-// C++: knows nothing of ggml (ggml_ops.h is the seam).
+// C++: knows nothing of ggml (worker/graph/kernel_ops.h is the seam).
 //
 // One order of additions for every row, whatever the number of rows, threads
 // or sequences and whatever the instruction set:
@@ -13,8 +13,8 @@
 // The scalar, AVX2 and AVX-512 forms therefore give identical bits. Both cache
 // types follow the same order: half-precision rows are widened exactly first,
 // f32 rows are used where they lie.
-#ifndef BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
-#define BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
+#ifndef BATON_WORKER_KERNELS_ATTENTION_PAGED_ATTENTION_H_
+#define BATON_WORKER_KERNELS_ATTENTION_PAGED_ATTENTION_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,21 +22,14 @@
 #include <span>
 #include <vector>
 
-#include "worker/kernels/kv_type.h"
+#include "worker/kernels/attention/kv_type.h"
+#include "worker/kernels/kernel_form.h"
 
 namespace baton::worker {
 
 struct AttentionForms;
 
-// Rises when any kernel here changes a bit of any result.
-inline constexpr int kKernelRevision = 1;
 inline constexpr uint32_t kBlockTokens = 64;
-
-// Instruction sets, in ascending order.
-enum class KernelForm { kScalar, kAvx2, kAvx512 };
-// The best form this processor runs; asked of CPUID once.
-KernelForm BestKernelForm();
-const char* KernelFormName(KernelForm form);
 
 // The cache's memory: block b starts at arena + b * block_bytes and holds
 // [layers][K, V][kv_heads][kBlockTokens][head_dim] elements of `type`.
@@ -140,11 +133,6 @@ void ReferenceAttention(const CacheShape& shape, uint32_t layer,
                         std::span<const uint32_t> block_table,
                         uint32_t position, const float* q, double* out);
 
-// IEEE half precision by integer arithmetic; what the hardware instructions
-// give, including subnormal numbers and not-a-number.
-float HalfToFloat(uint16_t half);
-uint16_t FloatToHalf(float value);
-
 }  // namespace baton::worker
 
-#endif  // BATON_WORKER_KERNELS_PAGED_ATTENTION_H_
+#endif  // BATON_WORKER_KERNELS_ATTENTION_PAGED_ATTENTION_H_

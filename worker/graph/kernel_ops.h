@@ -1,13 +1,15 @@
 // The seam between ggml's graphs and our kernels: builds the custom operations
 // of a layer's attention. The only file here that knows ggml.
-#ifndef BATON_WORKER_KERNELS_GGML_OPS_H_
-#define BATON_WORKER_KERNELS_GGML_OPS_H_
+#ifndef BATON_WORKER_GRAPH_KERNEL_OPS_H_
+#define BATON_WORKER_GRAPH_KERNEL_OPS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ggml.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/paged_attention.h"
+#include "worker/kernels/matmul/matmul.h"
 
 namespace baton::worker {
 
@@ -29,6 +31,19 @@ ggml_tensor* WriteCacheOp(ggml_context* context, ggml_tensor* k, ggml_tensor* v,
 ggml_tensor* AttendOp(ggml_context* context, ggml_tensor* q,
                       ggml_tensor* written, AttentionLayer* layer);
 
+// The format in which our kernels know matrices of `type`; none for others.
+std::optional<WeightFormat> KernelFormat(ggml_type type);
+
+// Rows of x ([columns, rows], f32) rounded for products: [row bytes, rows] of
+// int8. `forms` must outlive the graph, here and below.
+ggml_tensor* QuantiseOp(ggml_context* context, ggml_tensor* x,
+                        ActivationFormat format, const MatMulForms* forms);
+
+// weight ([columns, outputs], of a type with a KernelFormat) times rows from
+// QuantiseOp. Result: [outputs, rows], f32.
+ggml_tensor* MultiplyOp(ggml_context* context, ggml_tensor* weight,
+                        ggml_tensor* quantised, const MatMulForms* forms);
+
 }  // namespace baton::worker
 
-#endif  // BATON_WORKER_KERNELS_GGML_OPS_H_
+#endif  // BATON_WORKER_GRAPH_KERNEL_OPS_H_

@@ -1,8 +1,8 @@
 // Compiled with AVX-512 F, DQ and VL; entered only where CPUID reports them.
 #include <immintrin.h>
 
-#include "worker/kernels/attention_forms.h"
-#include "worker/kernels/attention_kernel.h"
+#include "worker/kernels/attention/attention_forms.h"
+#include "worker/kernels/attention/attention_kernel.h"
 
 namespace baton::worker {
 namespace {

@@ -1,11 +1,12 @@
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/paged_attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "worker/kernels/attention_forms.h"
+#include "worker/kernels/attention/attention_forms.h"
+#include "worker/kernels/half.h"
 
 namespace baton::worker {
 namespace {
@@ -28,32 +29,6 @@ uint32_t TileRows(const CacheShape& shape) {
 }
 
 }  // namespace
-
-KernelForm BestKernelForm() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return KernelForm::kAvx512;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c")) {
-    return KernelForm::kAvx2;
-  }
-#endif
-  return KernelForm::kScalar;
-}
-
-const char* KernelFormName(KernelForm form) {
-  switch (form) {
-    case KernelForm::kScalar:
-      return "scalar";
-    case KernelForm::kAvx2:
-      return "avx2";
-    case KernelForm::kAvx512:
-      return "avx512";
-  }
-  return "unknown";
-}
 
 // One thread's working memory; `queries` = rows of a tile times heads of a
 // group.

@@ -1,7 +1,7 @@
 // The element type of cached K and V rows. Rows of different types are
 // different bits: the type is part of the cache layout's fingerprint.
-#ifndef BATON_WORKER_KERNELS_KV_TYPE_H_
-#define BATON_WORKER_KERNELS_KV_TYPE_H_
+#ifndef BATON_WORKER_KERNELS_ATTENTION_KV_TYPE_H_
+#define BATON_WORKER_KERNELS_ATTENTION_KV_TYPE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -24,4 +24,4 @@ constexpr const char* KvTypeName(KvType type) {
 
 }  // namespace baton::worker
 
-#endif  // BATON_WORKER_KERNELS_KV_TYPE_H_
+#endif  // BATON_WORKER_KERNELS_ATTENTION_KV_TYPE_H_

@@ -8,8 +8,8 @@
 // (SumTree of four vectors at once), Sum, Largest.
 //
 // SumTree: lane i + lane i+8, then i + i+4, i + i+2, i + i+1.
-#ifndef BATON_WORKER_KERNELS_ATTENTION_KERNEL_H_
-#define BATON_WORKER_KERNELS_ATTENTION_KERNEL_H_
+#ifndef BATON_WORKER_KERNELS_ATTENTION_ATTENTION_KERNEL_H_
+#define BATON_WORKER_KERNELS_ATTENTION_ATTENTION_KERNEL_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -150,4 +150,4 @@ void Gather(const float* weights, const float* factors, const float* v,
 
 }  // namespace baton::worker
 
-#endif  // BATON_WORKER_KERNELS_ATTENTION_KERNEL_H_
+#endif  // BATON_WORKER_KERNELS_ATTENTION_ATTENTION_KERNEL_H_

@@ -1,8 +1,8 @@
 // Compiled with AVX2, FMA and F16C; entered only where CPUID reports them.
 #include <immintrin.h>
 
-#include "worker/kernels/attention_forms.h"
-#include "worker/kernels/attention_kernel.h"
+#include "worker/kernels/attention/attention_forms.h"
+#include "worker/kernels/attention/attention_kernel.h"
 
 namespace baton::worker {
 namespace {

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "worker/kernels/attention_forms.h"
-#include "worker/kernels/attention_kernel.h"
-#include "worker/kernels/paged_attention.h"
+#include "worker/kernels/attention/attention_forms.h"
+#include "worker/kernels/attention/attention_kernel.h"
+#include "worker/kernels/half.h"
 
 namespace baton::worker {
 namespace {

@@ -2,8 +2,8 @@
 // set. Included by files that are compiled with different instruction sets:
 // keep it free of inline functions and of any header that has some, or the
 // linker may choose a copy that the processor cannot run.
-#ifndef BATON_WORKER_KERNELS_ATTENTION_FORMS_H_
-#define BATON_WORKER_KERNELS_ATTENTION_FORMS_H_
+#ifndef BATON_WORKER_KERNELS_ATTENTION_ATTENTION_FORMS_H_
+#define BATON_WORKER_KERNELS_ATTENTION_ATTENTION_FORMS_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,4 +40,4 @@ extern const AttentionForms kAvx512Attention;
 
 }  // namespace baton::worker
 
-#endif  // BATON_WORKER_KERNELS_ATTENTION_FORMS_H_
+#endif  // BATON_WORKER_KERNELS_ATTENTION_ATTENTION_FORMS_H_
