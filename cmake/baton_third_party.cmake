@@ -15,9 +15,6 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 if(BATON_TESTS)
   find_package(GTest REQUIRED)
 endif()
-if(BATON_BENCH)
-  find_package(benchmark REQUIRED)
-endif()
 
 execute_process(
   COMMAND ${CMAKE_SOURCE_DIR}/cmake/fetch.sh --print-llama

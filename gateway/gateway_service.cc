@@ -86,7 +86,7 @@ void GatewayService::Compose() {
 
 absl::Status GatewayService::Listen() {
   const ApiEnvironment api{generator_.get(), builder_.get(), models_.get(),
-                           &executor_};
+                           &executor_, &clock_};
   chat_ = std::make_unique<ChatFront>(api);
   completion_ = std::make_unique<CompletionFront>(api);
   tokenizer_ = std::make_unique<TokenizerFront>(models_.get(), &executor_);
@@ -116,6 +116,7 @@ absl::Status GatewayService::Listen() {
                          {chat_.get(), completion_.get(), tokenizer_.get(),
                           model_.get(), discovery_.get(), admin_.get()},
                          metrics_.get()));
+  registry_.SetOwnAddress(server_->address());
   return absl::OkStatus();
 }
 

@@ -14,16 +14,12 @@ int main(int argc, char** argv) {
       "baton-gateway", "gateway",
       "Takes requests over gRPC and HTTP and hands them to workers.");
   options.Declare(&table);
+  table.SetCheck([&options] { return options.process.Check(); });
   const auto outcome =
       table.Parse(argc, argv, baton::config::ProcessEnvironment());
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
     return outcome.code;
-  }
-  if (absl::Status status = options.process.Check(); !status.ok()) {
-    std::fprintf(stderr, "baton-gateway: %s\n",
-                 std::string(status.message()).c_str());
-    return baton::config::kExitConfig;
   }
   options.process.SetUpLog("gateway");
   auto gateway = baton::gateway::GatewayService::Start(options);

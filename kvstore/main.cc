@@ -134,16 +134,12 @@ int Main(int argc, char** argv) {
       "baton-kvstore", "kvstore",
       "Stores KV blocks by prefix key, for workers to share.");
   Declare(&options, &table);
+  table.SetCheck([&options] { return Check(options); });
   const config::OptionTable::Outcome outcome =
       table.Parse(argc, argv, config::ProcessEnvironment());
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
     return outcome.code;
-  }
-  if (const absl::Status checked = Check(options); !checked.ok()) {
-    std::fprintf(stderr, "baton-kvstore: %s\n",
-                 std::string(checked.message()).c_str());
-    return config::kExitConfig;
   }
   options.process.SetUpLog("kvstore");
   const absl::Status served = Serve(options);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./dev check [STEP…]: what `./dev test` does not do. By default all but asan:
+# ./dev check [STEP…]: what `./dev test` does not do; by default all of:
 #   layering   includes against the layer table
 #   clang      thread-safety analysis of core code; a short run of each fuzzer
 #   tsan       ThreadSanitizer on core
@@ -9,25 +9,22 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=${BATON_JOBS:-$(nproc)}
 
-progress() { # says that a long command still works
-  local start=$SECONDS status=0
-  (while sleep 9; do echo "  … $((SECONDS - start)) s"; done) &
-  local beat=$!
-  "$@" || status=$?
-  kill "$beat" 2>/dev/null || true
-  wait "$beat" 2>/dev/null || true
-  return "$status"
-}
+# shellcheck source=cmake/heartbeat.sh
+source cmake/heartbeat.sh
+# shellcheck source=cmake/configure.sh
+source cmake/configure.sh
+
 build() { # preset "targets" [cmake flags]
   local preset=$1 targets=()
   read -ra targets <<<"$2"
   shift 2
-  progress cmake --preset "$preset" "$@" >/dev/null
-  progress ninja -C "build/$preset" -j "$jobs" "${targets[@]}"
+  configure "$preset" "$@"
+  with_heartbeat "building $preset" \
+    ninja -C "build/$preset" -j "$jobs" "${targets[@]}"
 }
 run_tests() { # preset label
-  progress ctest --test-dir "build/$1" -L "$2" --output-on-failure \
-    --no-tests=error
+  with_heartbeat "testing $1" ctest --test-dir "build/$1" -L "$2" \
+    --output-on-failure --no-tests=error
 }
 
 check_layering() { python3 tests/layering/check_layering.py .; }
@@ -39,8 +36,9 @@ check_clang() {
     name=$(basename "$fuzzer")
     corpus=$(mktemp -d)
     echo "-- $name"
-    progress "$fuzzer" -max_total_time=20 -rss_limit_mb=2048 -timeout=10 \
-      -verbosity=0 "$corpus" "tests/fuzz/corpus/${name%_fuzz}"
+    with_heartbeat "$name" "$fuzzer" -max_total_time=20 \
+      -rss_limit_mb=2048 -timeout=10 -verbosity=0 \
+      "$corpus" "tests/fuzz/corpus/${name%_fuzz}"
     rm -rf "$corpus"
   done
 }
@@ -61,7 +59,7 @@ check_asan() {
 }
 
 steps=("$@")
-[ $# -gt 0 ] || steps=(layering clang tsan variant)
+[ $# -gt 0 ] || steps=(layering clang tsan variant asan)
 for step in "${steps[@]}"; do
   printf '\n== %s\n' "$step"
   "check_$step"

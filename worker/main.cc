@@ -16,11 +16,13 @@
 #include "services/base/random.h"
 #include "services/base/status_macros.h"
 #include "services/config/option_table.h"
+#include "services/gguf/gguf_header.h"
 #include "services/process/process_options.h"
 #include "services/process/stop_signals.h"
 #include "services/rpc/server.h"
 #include "services/telemetry/metrics_http.h"
 #include "services/telemetry/prometheus_metrics.h"
+#include "services/text/tokenizer.h"
 #include "worker/api/admin_service.h"
 #include "worker/api/discovery_service.h"
 #include "worker/api/model_service.h"
@@ -116,6 +118,16 @@ std::string DefaultCacheDirectory(
   return home.empty() ? "" : home + "/.cache/baton/digests";
 }
 
+// Workers see tokens only, but nobody could serve a model whose text a gateway
+// cannot read: it is refused here, where the file is named.
+absl::Status CheckText(const std::string& path) {
+  BATON_ASSIGN_OR_RETURN(auto header, gguf::GgufHeader::FromFile(path));
+  const absl::Status usable = text::Tokenizer::Create(*header).status();
+  if (usable.ok()) return usable;
+  return absl::Status(usable.code(),
+                      absl::StrCat(path, ": ", usable.message()));
+}
+
 class Worker {
  public:
   explicit Worker(const Options& options)
@@ -166,6 +178,7 @@ class Worker {
       logged = clock_.Monotonic();
       Log(LogLevel::kInfo, "loading model", {{"progress", ratio}});
     };
+    BATON_RETURN_IF_ERROR(CheckText(options_.model));
     BATON_ASSIGN_OR_RETURN(model_, Model::Load(model));
     load_->Set(1);
     return absl::OkStatus();
@@ -300,15 +313,11 @@ int Main(int argc, char** argv) {
                             "Computes prompts, answers, or both.");
   DeclareModel(&options, &table);
   DeclareNetwork(&options, &table);
+  table.SetCheck([&options] { return Check(options); });
   const auto outcome = table.Parse(argc, argv, environment);
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
     return outcome.code;
-  }
-  if (const absl::Status checked = Check(options); !checked.ok()) {
-    std::fprintf(stderr, "baton-worker: %s\n",
-                 std::string(checked.message()).c_str());
-    return config::kExitConfig;
   }
   if (options.worker_id.empty()) options.worker_id = RandomName("worker-");
   options.process.SetUpLog(options.worker_id);

@@ -7,15 +7,16 @@
 namespace baton::gateway {
 namespace {
 
-SpecBuilder BuilderFor(const RequestBuilder* builder,
+SpecBuilder BuilderFor(const ApiEnvironment& environment,
                        const grpc::CallbackServerContext& context,
                        const v1::CompletionRequest& request) {
-  return
-      [builder, input = CompletionFromProto(request, CallParameters(context))]()
-          -> absl::StatusOr<GenerationSpec> {
-        if (!input.ok()) return input.status();
-        return builder->BuildCompletion(*input);
-      };
+  return [builder = environment.builder,
+          input = CompletionFromProto(
+              request, CallParameters(context, *environment.clock))]()
+             -> absl::StatusOr<GenerationSpec> {
+    if (!input.ok()) return input.status();
+    return builder->BuildCompletion(*input);
+  };
 }
 
 }  // namespace
@@ -24,15 +25,14 @@ grpc::ServerUnaryReactor* CompletionFront::CreateCompletion(
     grpc::CallbackServerContext* context, const v1::CompletionRequest* request,
     v1::GenerationResponse* response) {
   return ReplyUnary(environment_, context,
-                    BuilderFor(environment_.builder, *context, *request),
-                    response);
+                    BuilderFor(environment_, *context, *request), response);
 }
 
 grpc::ServerWriteReactor<v1::GenerationEvent>*
 CompletionFront::StreamCompletion(grpc::CallbackServerContext* context,
                                   const v1::CompletionRequest* request) {
   return ReplyStream(environment_, context,
-                     BuilderFor(environment_.builder, *context, *request));
+                     BuilderFor(environment_, *context, *request));
 }
 
 }  // namespace baton::gateway

@@ -52,6 +52,7 @@ GenerationParameters ParametersFromProto(const Request& request,
   call.sampling = SamplingFromProto(request.sampling());
   call.limits = LimitsFromProto(request.limits());
   call.cache_salt = request.cache_salt();
+  call.names = ProtoFieldNames();
   return call;
 }
 
@@ -69,8 +70,16 @@ v1::FinishReason ReasonToProto(FinishReason reason) {
 
 }  // namespace
 
-GenerationParameters CallParameters(const grpc::ServerContextBase& context) {
+FieldNames ProtoFieldNames() {
+  FieldNames names;
+  names.template_kwargs = "chat_template_kwargs_json";
+  return names;
+}
+
+GenerationParameters CallParameters(const grpc::ServerContextBase& context,
+                                    const Clock& clock) {
   GenerationParameters call;
+  call.arrival = clock.Monotonic();
   const auto& metadata = context.client_metadata();
   if (auto it = metadata.find("x-request-id"); it != metadata.end()) {
     call.request_id = std::string(it->second.data(), it->second.size());

@@ -15,11 +15,16 @@
 #include "baton/v1/model.pb.h"
 #include "gateway/flow/generation.h"
 #include "gateway/prompt/request_builder.h"
+#include "services/base/clock.h"
 
 namespace baton::gateway {
 
-// The timeout and the client's x-request-id come with the call.
-GenerationParameters CallParameters(const grpc::ServerContextBase& context);
+// The timeout and the client's x-request-id come with the call; it arrives now.
+GenerationParameters CallParameters(const grpc::ServerContextBase& context,
+                                    const Clock& clock);
+
+// The names that differ from HTTP's.
+FieldNames ProtoFieldNames();
 
 // `call` gives what the message does not say.
 ChatInput ChatFromProto(const v1::ChatRequest& request,

@@ -16,6 +16,7 @@
 #include "baton/v1/completion.pb.h"
 #include "gateway/flow/generation.h"
 #include "gateway/prompt/request_builder.h"
+#include "services/base/clock.h"
 #include "services/base/executor.h"
 
 namespace baton::gateway {
@@ -27,6 +28,7 @@ struct ApiEnvironment {
   const RequestBuilder* builder = nullptr;
   const ModelSource* models = nullptr;
   Executor* executor = nullptr;
+  const Clock* clock = nullptr;
 };
 
 using SpecBuilder = std::function<absl::StatusOr<GenerationSpec>()>;

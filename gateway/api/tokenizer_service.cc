@@ -46,7 +46,8 @@ grpc::ServerUnaryReactor* TokenizerFront::RenderChat(
         BATON_ASSIGN_OR_RETURN(
             RenderedChat chat,
             gateway::RenderChat(*model, TurnsFromProto(request->messages()),
-                                request->chat_template_kwargs_json()));
+                                request->chat_template_kwargs_json(),
+                                ProtoFieldNames()));
         for (const text::TextSpan& span : chat.spans) {
           response->mutable_text()->append(span.text);
         }

@@ -9,8 +9,9 @@ constexpr char kTtft[] = "baton_time_to_first_token_seconds";
 constexpr const char* kApis[] = {"chat", "completions", "grpc"};
 constexpr const char* kOutcomes[] = {"ok", "client_error", "server_error",
                                      "cancelled", "rejected"};
-constexpr const char* kRetryReasons[] = {"unavailable", "aborted", "internal",
-                                         "resource_exhausted", "data_loss"};
+constexpr const char* kRetryReasons[] = {"unavailable", "aborted",
+                                         "internal",    "resource_exhausted",
+                                         "data_loss",   "deadline_exceeded"};
 
 // A client that leaves is no error; a refusal is no failure.
 const char* OutcomeOf(const absl::Status& status) {
@@ -88,6 +89,13 @@ FlowMetrics::FlowMetrics(telemetry::MetricsRegistry* registry,
   queue_ = registry->GetHistogram(
       "baton_request_queue_time_seconds", "Time spent waiting",
       telemetry::RequestBuckets(), with("phase", "gateway"));
+  const auto overhead = [&](const char* stage) {
+    return registry->GetHistogram(
+        "baton_gateway_overhead_seconds", "What the gateway itself adds",
+        telemetry::OverheadBuckets(), with("stage", stage));
+  };
+  request_overhead_ = overhead("request");
+  token_overhead_ = overhead("token");
   prompt_tokens_ =
       registry->GetHistogram("baton_request_prompt_tokens", "Prompt lengths",
                              telemetry::TokenBuckets(), model);
@@ -128,6 +136,14 @@ void FlowMetrics::OnStage(FlowState from, FlowState to) {
 void FlowMetrics::OnTokens(absl::Duration gap, size_t tokens) {
   const double each = absl::ToDoubleSeconds(gap) / tokens;
   for (size_t i = 0; i < tokens; ++i) itl_->Observe(each);
+}
+
+void FlowMetrics::OnPromptSent(absl::Duration overhead) {
+  request_overhead_->Observe(absl::ToDoubleSeconds(overhead));
+}
+
+void FlowMetrics::OnTokensSent(absl::Duration overhead) {
+  token_overhead_->Observe(absl::ToDoubleSeconds(overhead));
 }
 
 void FlowMetrics::OnRetry(const CountRetry& retry) {

@@ -24,6 +24,11 @@ class FlowMetrics {
   void OnStage(FlowState from, FlowState to);
   // `tokens` tokens came `gap` after those before them.
   void OnTokens(absl::Duration gap, size_t tokens);
+  // What the gateway itself added: from a request's last byte to its prompt's
+  // way to a worker, without the wait for a place (the reservation's round
+  // trip is in it); from a worker's event to the client's bytes.
+  void OnPromptSent(absl::Duration overhead);
+  void OnTokensSent(absl::Duration overhead);
   void OnRetry(const CountRetry& retry);
   void OnEnd(const std::string& api, const GenerationReport& report,
              absl::Duration total);
@@ -42,6 +47,8 @@ class FlowMetrics {
   telemetry::Histogram* tpot_;
   telemetry::Histogram* e2e_;
   telemetry::Histogram* queue_;
+  telemetry::Histogram* request_overhead_;
+  telemetry::Histogram* token_overhead_;
   telemetry::Histogram* prompt_tokens_;
   telemetry::Histogram* generation_tokens_;
 };

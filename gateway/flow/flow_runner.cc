@@ -57,8 +57,12 @@ void FlowRunner::Cancel() {
 void FlowRunner::Admit() {
   metrics_->OnStage(stage_, FlowState::kQueued);
   stage_ = FlowState::kQueued;
-  auto ticket = environment_.gate->Enter([self = shared_from_this()] {
-    self->strand_->Post([self] {
+  const absl::Duration entered = environment_.clock->Monotonic();
+  auto ticket = environment_.gate->Enter([self = shared_from_this(), entered] {
+    const absl::Duration waited =
+        self->environment_.clock->Monotonic() - entered;
+    self->strand_->Post([self, waited] {
+      self->waited_ = waited;
       self->Step([&](const FlowContext& context) {
         return self->flow_.OnAdmitted(context);
       });
@@ -73,7 +77,9 @@ void FlowRunner::Admit() {
 }
 
 void FlowRunner::HandleWorkerEvent(StreamNumber stream,
-                                   const WorkerEvent& event) {
+                                   const WorkerEvent& event,
+                                   absl::Duration received) {
+  event_received_ = received;
   Step([&](const FlowContext& context) {
     return flow_.OnWorkerEvent(stream, event, context);
   });
@@ -119,8 +125,9 @@ void FlowRunner::ArmTimer() {
 
 WorkerEventSink FlowRunner::SinkFor(StreamNumber stream) {
   return [self = shared_from_this(), stream](WorkerEvent event) {
-    self->strand_->Post([self, stream, event = std::move(event)] {
-      self->HandleWorkerEvent(stream, event);
+    const absl::Duration received = self->environment_.clock->Monotonic();
+    self->strand_->Post([self, stream, received, event = std::move(event)] {
+      self->HandleWorkerEvent(stream, event, received);
     });
   };
 }
@@ -145,12 +152,20 @@ void FlowRunner::Perform(const OpenPrefill& action) {
   auto stream = environment_.prefill->Prefill(
       action.worker.address, action.request, SinkFor(action.stream));
   streams_[action.stream] = {std::move(stream), nullptr, action.worker.id};
+  OnPromptSent();
 }
 
 void FlowRunner::Perform(const StartDecode& action) {
   auto it = streams_.find(action.stream);
   if (it == streams_.end()) return;  // closed; its last event is on the way
   it->second.decode->StartDecode(action.committed, action.manifest);
+  OnPromptSent();
+}
+
+void FlowRunner::OnPromptSent() {
+  if (std::exchange(prompt_sent_, true)) return;
+  metrics_->OnPromptSent(environment_.clock->Monotonic() - spec_->arrival -
+                         waited_);
 }
 
 void FlowRunner::Perform(const CloseStream& action) {
@@ -179,6 +194,9 @@ void FlowRunner::Perform(const EmitText& action) {
     last_tokens_at_ = now;
   }
   sink_->OnText(action.text, action.tokens);
+  if (!action.tokens.empty()) {
+    metrics_->OnTokensSent(environment_.clock->Monotonic() - event_received_);
+  }
 }
 
 void FlowRunner::Perform(const EndAnswer& action) {
@@ -205,7 +223,9 @@ void FlowRunner::Perform(const SuspectWorker& action) {
 
 void FlowRunner::Perform(const CountRetry& action) {
   metrics_->OnRetry(action);
-  Log(LogLevel::kWarning, "worker lost, going on elsewhere",
+  Log(action.full ? LogLevel::kInfo : LogLevel::kWarning,
+      action.full ? "worker full, trying again"
+                  : "worker lost, going on elsewhere",
       {{"request_id", spec_->request_id.value()},
        {"phase", action.phase},
        {"code", absl::StatusCodeToString(action.code)}});

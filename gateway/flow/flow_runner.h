@@ -70,7 +70,11 @@ class FlowRunner final : public GenerationHandle,
 
   // On the strand.
   void Admit();
-  void HandleWorkerEvent(StreamNumber stream, const WorkerEvent& event);
+  // `received`: when the event came.
+  void HandleWorkerEvent(StreamNumber stream, const WorkerEvent& event,
+                         absl::Duration received);
+  // Counts once how long the prompt took to get on its way.
+  void OnPromptSent();
   void OnTimer(absl::Duration armed);
   // Calls `step` with the world as it is, then performs what it says.
   void Step(const std::function<FlowActions(const FlowContext&)>& step);
@@ -105,6 +109,9 @@ class FlowRunner final : public GenerationHandle,
   FlowState stage_ = FlowState::kDone;  // as last reported to the metrics
   absl::Duration armed_ = absl::InfiniteDuration();
   std::optional<absl::Duration> last_tokens_at_;
+  absl::Duration waited_;          // for a place
+  absl::Duration event_received_;  // of the event that is being handled
+  bool prompt_sent_ = false;
 };
 
 }  // namespace baton::gateway

@@ -117,7 +117,7 @@ std::shared_ptr<DecodeStream> GrpcDecodeClient::Open(
     WorkerEventSink sink) {
   auto stream = std::make_shared<GrpcDecodeStream>(
       channels_->Get(address), ReserveToProto(request), std::move(sink));
-  stream->Open(stream, request.spec->deadline - clock_->Monotonic());
+  stream->Open(stream, StreamTimeout(*request.spec, clock_->Monotonic()));
   return stream;
 }
 

@@ -60,7 +60,7 @@ std::shared_ptr<WorkerStream> GrpcPrefillClient::Prefill(
     WorkerEventSink sink) {
   auto stream = std::make_shared<PrefillStream>(
       channels_->Get(address), PrefillToProto(request), std::move(sink));
-  stream->Open(stream, request.spec->deadline - clock_->Monotonic());
+  stream->Open(stream, StreamTimeout(*request.spec, clock_->Monotonic()));
   return stream;
 }
 

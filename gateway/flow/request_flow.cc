@@ -99,10 +99,7 @@ FlowActions RequestFlow::OnTick(const FlowContext& context) {
   if (ending_.has_value()) {
     if (context.now >= ending_until_) Finish(*ending_, false);
   } else if (context.now >= spec_->deadline) {
-    Fail(
-        WithReason(absl::DeadlineExceededError(absl::StrCat(
-                       "the deadline passed in stage ", FlowStateName(state_))),
-                   "deadline"));
+    FailByDeadline();
   } else if (state_ == FlowState::kQueued) {
     if (context.now >= spec_->arrival + options_.queue_timeout) {
       Fail(WithRetryAfter(WithReason(absl::ResourceExhaustedError(
@@ -272,14 +269,12 @@ void RequestFlow::LosePrefill(const absl::Status& status,
   prefill_.reset();
   const absl::Status failure =
       status.ok() ? absl::InternalError("prefill ended early") : status;
+  if (FailedByDeadline(failure, context)) return;
   if (IsFatal(failure)) {
     Fail(failure);
     return;
   }
-  actions_.emplace_back(CountRetry{"prefill", failure.code()});
-  if (IsConnectionLoss(failure)) {
-    actions_.emplace_back(SuspectWorker{lost.worker.id, lost.worker.epoch});
-  }
+  CountLoss("prefill", lost.worker, failure);
   ++prefill_failures_;
   exclusions_.prefill.insert(lost.worker.id);
   if (Facts().may_prefill_remotely) {

@@ -14,6 +14,10 @@
 //   Decoding     → Done | Reserving (worker lost)
 //   any but Done, Failed, Cancelled → Failed | Cancelled
 //
+// The request's own deadline and cancel are never a worker's fault, in
+// whichever order the timer and the streams report them: nothing is retried for
+// them and no worker is suspected.
+//
 // A decode worker is reserved before anything is computed. Tokens are
 // committed in order of their position, whoever sampled them; after a move the
 // next worker is given all that is committed, so the client sees no seam.
@@ -96,6 +100,7 @@ struct SuspectWorker {
 struct CountRetry {
   const char* phase = "";  // "prefill" or "decode"
   absl::StatusCode code = absl::StatusCode::kUnknown;
+  bool full = false;  // the worker had no place; nothing was lost
 };
 
 using FlowAction = std::variant<OpenDecode, OpenPrefill, StartDecode,
@@ -190,6 +195,13 @@ class RequestFlow {
   Committed CommitTokens(const std::vector<PositionedToken>& tokens,
                          const FlowContext& context);
   RouteFacts Facts() const;
+  // Work was lost on `worker` and will be sent again.
+  void CountLoss(const char* phase, const WorkerSnapshot& worker,
+                 const absl::Status& status);
+  // True if it was the deadline that ended a worker's stream with `status`;
+  // then the request has failed with it.
+  bool FailedByDeadline(const absl::Status& status, const FlowContext& context);
+  void FailByDeadline();
   void CloseStreams(bool decode_finished);
   void Finish(FinishReason reason, bool decode_finished);
   void Fail(const absl::Status& status);

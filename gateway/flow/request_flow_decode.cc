@@ -83,8 +83,7 @@ void RequestFlow::OnFinished(const DecodeFinishedEvent& event,
   if (ending_.has_value()) {
     Finish(*ending_, true);
   } else if (event.reason == FinishReason::kAborted) {
-    LoseDecode(absl::UnavailableError("the worker gave the sequence up"),
-               context);
+    LoseDecode(absl::AbortedError("the worker gave the sequence up"), context);
   } else {
     Finish(event.reason, true);
   }
@@ -134,14 +133,12 @@ void RequestFlow::LoseDecode(const absl::Status& status,
   }
   CloseStreams(false);
   planned_prefill_.reset();
+  if (FailedByDeadline(status, context)) return;
   if (IsFatal(status)) {
     Fail(status);
     return;
   }
-  actions_.emplace_back(CountRetry{"decode", status.code()});
-  if (IsConnectionLoss(status)) {
-    actions_.emplace_back(SuspectWorker{lost.worker.id, lost.worker.epoch});
-  }
+  CountLoss("decode", lost.worker, status);
   last_failure_ = status;
   exclusions_.decode.insert(lost.worker.id);
   const bool was_started = state_ != FlowState::kReserving;
@@ -180,13 +177,35 @@ void RequestFlow::CheckSilence(const FlowContext& context) {
   RouteExclusions others = exclusions_;
   others.decode.insert(ours.id);
   if (!router_->Pick(*context.cluster, Facts(), others).has_value()) return;
-  LoseDecode(absl::UnavailableError(absl::StrCat("worker ", ours.id.value(),
-                                                 " is silent for ",
-                                                 absl::FormatDuration(silent))),
+  // No sign of a lost connection: the probes judge the worker for the others.
+  LoseDecode(absl::DeadlineExceededError(
+                 absl::StrCat("worker ", ours.id.value(), " is silent for ",
+                              absl::FormatDuration(silent))),
              context);
 }
 
 // --- The end
+
+void RequestFlow::CountLoss(const char* phase, const WorkerSnapshot& worker,
+                            const absl::Status& status) {
+  actions_.emplace_back(CountRetry{phase, status.code(), IsFull(status)});
+  if (IsConnectionLoss(status)) {
+    actions_.emplace_back(SuspectWorker{worker.id, worker.epoch});
+  }
+}
+
+bool RequestFlow::FailedByDeadline(const absl::Status& status,
+                                   const FlowContext& context) {
+  if (!IsOwnDeadline(status, spec_->deadline - context.now)) return false;
+  FailByDeadline();
+  return true;
+}
+
+void RequestFlow::FailByDeadline() {
+  Fail(WithReason(absl::DeadlineExceededError(absl::StrCat(
+                      "the deadline passed in stage ", FlowStateName(state_))),
+                  "deadline"));
+}
 
 void RequestFlow::CloseStreams(bool decode_finished) {
   if (prefill_.has_value()) {

@@ -87,6 +87,16 @@ struct WorkerRequest {
   std::string layout_fingerprint;  // prefill only: the receiver's layout
 };
 
+// How long a worker's stream of `spec` may last from `now` on, by the monotonic
+// clock. Longer than the request: the flow's own timer ends it, so that a
+// stream that runs out of time first cannot be taken for a worker's fault; the
+// stream's end only bounds what a gateway that hangs can hold.
+inline constexpr absl::Duration kStreamSlack = absl::Seconds(2);
+inline absl::Duration StreamTimeout(const GenerationSpec& spec,
+                                    absl::Duration now) {
+  return spec.deadline - now + kStreamSlack;
+}
+
 // An open stream. Thread-safe.
 class WorkerStream {
  public:

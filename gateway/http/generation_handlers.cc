@@ -4,7 +4,6 @@
 
 #include "gateway/http/answer_sink.h"
 #include "gateway/http/error_codec.h"
-#include "services/base/error_details.h"
 #include "services/base/status_macros.h"
 
 namespace baton::gateway {
@@ -23,6 +22,7 @@ absl::Status GenerationHandlers::TryChat(const Call& call) const {
   BATON_ASSIGN_OR_RETURN(const Json body, ParseJsonObject(call.request.body));
   BATON_ASSIGN_OR_RETURN(ChatRequest request, ParseChatRequest(body));
   request.input.parameters.request_id = call.request_id;
+  request.input.parameters.arrival = call.writer->start();
   return Run(call, AnswerKind::kChat, request.answer,
              builder_->BuildChat(request.input));
 }
@@ -32,6 +32,7 @@ absl::Status GenerationHandlers::TryCompletion(const Call& call) const {
   BATON_ASSIGN_OR_RETURN(CompletionRequest request,
                          ParseCompletionRequest(body));
   request.input.parameters.request_id = call.request_id;
+  request.input.parameters.arrival = call.writer->start();
   return Run(call, AnswerKind::kCompletion, request.answer,
              builder_->BuildCompletion(request.input));
 }
@@ -47,10 +48,7 @@ absl::Status GenerationHandlers::Run(
   context.created_unix_seconds = absl::ToUnixSeconds(clock_->Now());
   context.seed = spec->sampling.seed.value_or(0);
   context.model = models_->Current();
-  if (context.model == nullptr) {
-    return WithReason(absl::UnavailableError("The model is being loaded"),
-                      "model_loading");
-  }
+  if (context.model == nullptr) return NoModelError(*models_);
   call.writer->SetRequestId(context.id);
   std::shared_ptr<GenerationSink> sink;
   if (options.stream) {

@@ -10,7 +10,7 @@
 #include "gateway/flow/generation.h"
 #include "gateway/http/answer_codec.h"
 #include "gateway/http/request_codec.h"
-#include "gateway/http/router.h"
+#include "gateway/http/route_table.h"
 #include "gateway/prompt/request_builder.h"
 #include "services/base/clock.h"
 

@@ -1,14 +1,12 @@
 #include "gateway/http/http_server.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "gateway/http/generation_handlers.h"
 #include "gateway/http/measured_writer.h"
 #include "gateway/http/model_handlers.h"
-#include "gateway/http/router.h"
+#include "gateway/http/route_table.h"
 #include "services/base/clock.h"
 #include "services/base/random.h"
 #include "services/base/status_macros.h"
@@ -19,17 +17,6 @@ namespace {
 
 // The route label of requests that match none.
 constexpr char kOther[] = "other";
-constexpr size_t kMaxRequestIdBytes = 128;
-
-// The client's own id, if it can stand in a header and a log line.
-std::string ClientRequestId(const http::Request& request) {
-  const absl::string_view id = request.Header("x-request-id");
-  const bool usable = id.size() <= kMaxRequestIdBytes &&
-                      std::all_of(id.begin(), id.end(), [](char c) {
-                        return absl::ascii_isgraph(c);
-                      });
-  return usable ? std::string(id) : std::string();
-}
 
 }  // namespace
 
@@ -44,16 +31,16 @@ class HttpServer::Front final : public http::Handler {
         generations_(generator, builder, models, clock_, options.ping_interval),
         models_(models) {
     AddRoutes();
-    for (const Router::Route& route : router_.routes()) {
+    for (const RouteTable::Route& route : routes_.routes()) {
       http_metrics_->Declare(route.path);
     }
   }
 
   void OnRequest(http::Request request,
                  std::shared_ptr<http::ResponseWriter> writer) override {
-    Router::Match match = router_.Find(request.method, request.path);
+    RouteTable::Match match = routes_.Find(request.method, request.path);
     Call call;
-    call.request_id = ClientRequestId(request);
+    call.request_id = http::UsableRequestId(request.Header("x-request-id"));
     call.argument = std::move(match.argument);
     call.writer = std::make_shared<MeasuredWriter>(
         std::move(writer), http_metrics_,
@@ -80,20 +67,20 @@ class HttpServer::Front final : public http::Handler {
 
  private:
   void AddRoutes() {
-    router_.Add("POST", "/v1/chat/completions",
+    routes_.Add("POST", "/v1/chat/completions",
                 [this](Call call) { generations_.Chat(std::move(call)); });
-    router_.Add("POST", "/v1/completions", [this](Call call) {
+    routes_.Add("POST", "/v1/completions", [this](Call call) {
       generations_.Completion(std::move(call));
     });
-    router_.Add("GET", "/v1/models",
+    routes_.Add("GET", "/v1/models",
                 [this](Call call) { models_.List(std::move(call)); });
-    router_.Add("GET", "/v1/models/{id}",
+    routes_.Add("GET", "/v1/models/{id}",
                 [this](Call call) { models_.Get(std::move(call)); });
-    router_.Add("POST", "/tokenize",
+    routes_.Add("POST", "/tokenize",
                 [this](Call call) { models_.Tokenize(std::move(call)); });
-    router_.Add("POST", "/detokenize",
+    routes_.Add("POST", "/detokenize",
                 [this](Call call) { models_.Detokenize(std::move(call)); });
-    router_.Add("POST", "/apply-template",
+    routes_.Add("POST", "/apply-template",
                 [this](Call call) { models_.ApplyTemplate(std::move(call)); });
     for (const char* path :
          {"/health", "/livez", "/readyz", "/metrics", "/version"}) {
@@ -103,7 +90,7 @@ class HttpServer::Front final : public http::Handler {
   }
 
   void AddProcessRoute(const char* path, const char* endpoint) {
-    router_.Add("GET", path, [this, endpoint](Call call) {
+    routes_.Add("GET", path, [this, endpoint](Call call) {
       auto answer = process_.Answer(call.request.method, endpoint);
       if (answer.has_value()) call.writer->Send(*std::move(answer));
     });
@@ -114,7 +101,7 @@ class HttpServer::Front final : public http::Handler {
   const telemetry::ProcessEndpoints process_;
   const GenerationHandlers generations_;
   const ModelHandlers models_;
-  Router router_;
+  RouteTable routes_;
 };
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(

@@ -54,6 +54,8 @@ class MeasuredWriter final
   void OnClosed(std::function<void()> callback) override;
   void OnSilent(absl::Duration period, std::function<void()> callback) override;
 
+  // When the request had been read; monotonic.
+  absl::Duration start() const { return start_; }
   // The id of answers from now on, once the request has got its own.
   void SetRequestId(std::string request_id);
 

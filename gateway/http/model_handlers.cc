@@ -133,7 +133,7 @@ absl::StatusOr<Json> ModelHandlers::TryApplyTemplate(const Call& call) const {
   BATON_ASSIGN_OR_RETURN(const std::string kwargs, ParseTemplateKwargs(body));
   BATON_ASSIGN_OR_RETURN(const auto model, ResolveModel(*models_, ""));
   BATON_ASSIGN_OR_RETURN(const RenderedChat chat,
-                         RenderChat(*model, turns, kwargs));
+                         RenderChat(*model, turns, kwargs, FieldNames()));
   std::string prompt;
   for (const text::TextSpan& span : chat.spans) prompt += span.text;
   return Json{{"prompt", prompt}};

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "gateway/http/json_reader.h"
-#include "gateway/http/router.h"
+#include "gateway/http/route_table.h"
 #include "gateway/prompt/request_builder.h"
 
 namespace baton::gateway {

@@ -78,7 +78,7 @@ void ReadLogitBias(FieldReader* reader, Sampling* sampling) {
   }
 }
 
-Sampling ReadSampling(FieldReader* reader) {
+Sampling ReadSampling(FieldReader* reader, FieldNames* names) {
   Sampling sampling;
   sampling.temperature = reader->Float("temperature");
   sampling.top_p = reader->Float("top_p");
@@ -91,7 +91,8 @@ Sampling ReadSampling(FieldReader* reader) {
   }
   sampling.repetition_penalty = reader->Float("repetition_penalty");
   if (!sampling.repetition_penalty.has_value()) {
-    sampling.repetition_penalty = reader->Float("repeat_penalty");
+    names->repetition_penalty = "repeat_penalty";
+    sampling.repetition_penalty = reader->Float(names->repetition_penalty);
   }
   sampling.presence_penalty = reader->Float("presence_penalty");
   sampling.frequency_penalty = reader->Float("frequency_penalty");
@@ -103,11 +104,15 @@ Sampling ReadSampling(FieldReader* reader) {
 GenerationParameters ReadParameters(FieldReader* reader) {
   GenerationParameters parameters;
   parameters.model = reader->String("model").value_or("");
-  parameters.sampling = ReadSampling(reader);
+  parameters.sampling = ReadSampling(reader, &parameters.names);
   Limits& limits = parameters.limits;
   const std::optional<uint32_t> older = reader->Unsigned("max_tokens");
   limits.max_tokens = reader->Unsigned("max_completion_tokens");
-  if (!limits.max_tokens.has_value()) limits.max_tokens = older;
+  if (limits.max_tokens.has_value()) {
+    parameters.names.max_tokens = "max_completion_tokens";
+  } else {
+    limits.max_tokens = older;
+  }
   limits.min_tokens = reader->Unsigned("min_tokens").value_or(0);
   limits.stop = reader->Strings("stop");
   limits.stop_token_ids = reader->TokenIds("stop_token_ids");
@@ -275,6 +280,7 @@ absl::StatusOr<CompletionRequest> ParseCompletionRequest(const Json& body) {
   BATON_ASSIGN_OR_RETURN(request.answer, ReadAnswerOptions(&reader));
   Sampling& sampling = request.input.parameters.sampling;
   const std::optional<uint32_t> logprobs = reader.Unsigned("logprobs");
+  request.input.parameters.names.top_logprobs = "logprobs";
   sampling.logprobs = logprobs.has_value();
   sampling.top_logprobs = logprobs.value_or(0);
   request.answer.logprobs = sampling.logprobs;

@@ -48,12 +48,13 @@ absl::Status CheckToken(TokenId token, absl::string_view field,
                           ", outside the vocabulary of ", vocabulary_size));
 }
 
-absl::Status CheckSampling(const Sampling& sampling, uint32_t vocabulary_size) {
+absl::Status CheckSampling(const Sampling& sampling, uint32_t vocabulary_size,
+                           const FieldNames& names) {
   BATON_RETURN_IF_ERROR(
       CheckRange("temperature", sampling.temperature, 0, 100));
   BATON_RETURN_IF_ERROR(CheckRange("top_p", sampling.top_p, 0, 1, false));
   BATON_RETURN_IF_ERROR(CheckRange("min_p", sampling.min_p, 0, 1));
-  BATON_RETURN_IF_ERROR(CheckRange("repetition_penalty",
+  BATON_RETURN_IF_ERROR(CheckRange(names.repetition_penalty,
                                    sampling.repetition_penalty, 0, 100, false));
   BATON_RETURN_IF_ERROR(
       CheckRange("presence_penalty", sampling.presence_penalty, -2, 2));
@@ -63,10 +64,10 @@ absl::Status CheckSampling(const Sampling& sampling, uint32_t vocabulary_size) {
     return InvalidValue("top_k", "must not be negative");
   }
   if (sampling.top_logprobs > kMaxTopLogprobs) {
-    return InvalidValue("top_logprobs", "must be at most 20");
+    return InvalidValue(names.top_logprobs, "must be at most 20");
   }
   if (sampling.top_logprobs > 0 && !sampling.logprobs) {
-    return InvalidValue("top_logprobs", "needs logprobs");
+    return InvalidValue(names.top_logprobs, "needs logprobs");
   }
   if (sampling.logit_bias.size() > kMaxLogitBias) {
     return InvalidValue("logit_bias", "has more than 1024 entries");
@@ -79,9 +80,10 @@ absl::Status CheckSampling(const Sampling& sampling, uint32_t vocabulary_size) {
 }
 
 absl::Status CheckLimits(const Limits& limits, uint32_t vocabulary_size,
-                         uint32_t max_stop_strings, uint32_t max_stop_bytes) {
+                         uint32_t max_stop_strings, uint32_t max_stop_bytes,
+                         const FieldNames& names) {
   if (limits.max_tokens.has_value() && *limits.max_tokens == 0) {
-    return InvalidValue("max_tokens", "must be at least 1");
+    return InvalidValue(names.max_tokens, "must be at least 1");
   }
   if (limits.stop.size() > max_stop_strings) {
     return InvalidValue(
@@ -105,21 +107,22 @@ absl::Status CheckLimits(const Limits& limits, uint32_t vocabulary_size,
 
 absl::StatusOr<uint32_t> CompletionLimit(size_t prompt_tokens,
                                          std::optional<uint32_t> asked,
-                                         uint32_t context_length) {
+                                         uint32_t context_length,
+                                         const FieldNames& names) {
   if (prompt_tokens >= context_length) {
     return WithField(ContextExceeded(absl::StrCat(
                          "the prompt has ", prompt_tokens,
                          " tokens; the context holds ", context_length)),
-                     "prompt");
+                     names.prompt);
   }
   const uint32_t room = context_length - static_cast<uint32_t>(prompt_tokens);
   if (!asked.has_value()) return room;
   if (*asked > room) {
     return WithField(
         ContextExceeded(absl::StrCat(
-            "the prompt's ", prompt_tokens, " tokens and max_tokens ", *asked,
-            " exceed the context of ", context_length)),
-        "max_tokens");
+            "the prompt's ", prompt_tokens, " tokens and ", names.max_tokens,
+            " ", *asked, " exceed the context of ", context_length)),
+        names.max_tokens);
   }
   return *asked;
 }

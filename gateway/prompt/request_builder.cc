@@ -24,7 +24,7 @@ absl::Status CheckIds(const GenerationParameters& parameters) {
   const bool printable = std::all_of(
       id.begin(), id.end(), [](unsigned char c) { return c > 32 && c < 127; });
   if (id.size() > kMaxRequestIdBytes || !printable) {
-    return InvalidValue("request_id",
+    return InvalidValue("x-request-id",
                         "must be at most 128 printable ASCII characters");
   }
   return absl::OkStatus();
@@ -60,17 +60,22 @@ RequestBuilder::RequestBuilder(const Options& options,
 
 absl::StatusOr<GenerationSpec> RequestBuilder::BuildChat(
     const ChatInput& input) const {
+  const absl::Duration built_at = clock_->Monotonic();
   BATON_ASSIGN_OR_RETURN(auto model,
                          ResolveModel(*models_, input.parameters.model));
   BATON_ASSIGN_OR_RETURN(
       RenderedChat chat,
-      RenderChat(*model, input.turns, input.template_kwargs_json));
-  return Build(*model, std::move(chat.tokens), input.parameters, "chatcmpl-",
-               "chat");
+      RenderChat(*model, input.turns, input.template_kwargs_json,
+                 input.parameters.names));
+  GenerationParameters parameters = input.parameters;
+  parameters.names.prompt = text::kTemplateMessagesField;
+  return Build(*model, std::move(chat.tokens), parameters, built_at,
+               "chatcmpl-", "chat");
 }
 
 absl::StatusOr<GenerationSpec> RequestBuilder::BuildCompletion(
     const CompletionInput& input) const {
+  const absl::Duration built_at = clock_->Monotonic();
   BATON_ASSIGN_OR_RETURN(auto model,
                          ResolveModel(*models_, input.parameters.model));
   std::vector<TokenId> prompt;
@@ -83,21 +88,22 @@ absl::StatusOr<GenerationSpec> RequestBuilder::BuildCompletion(
           CheckToken(token, "prompt", model->tokenizer->vocabulary_size()));
     }
   }
-  return Build(*model, std::move(prompt), input.parameters, "cmpl-",
+  return Build(*model, std::move(prompt), input.parameters, built_at, "cmpl-",
                "completions");
 }
 
 absl::StatusOr<GenerationSpec> RequestBuilder::Build(
     const ServedModel& model, std::vector<TokenId> prompt,
-    const GenerationParameters& parameters, const char* id_prefix,
-    const char* api) const {
+    const GenerationParameters& parameters, absl::Duration built_at,
+    const char* id_prefix, const char* api) const {
   const uint32_t vocabulary = model.tokenizer->vocabulary_size();
   BATON_RETURN_IF_ERROR(CheckIds(parameters));
-  BATON_RETURN_IF_ERROR(CheckSampling(parameters.sampling, vocabulary));
+  const FieldNames& names = parameters.names;
+  BATON_RETURN_IF_ERROR(CheckSampling(parameters.sampling, vocabulary, names));
   BATON_RETURN_IF_ERROR(CheckLimits(parameters.limits, vocabulary,
                                     options_.max_stop_strings,
-                                    options_.max_stop_bytes));
-  if (prompt.empty()) return InvalidValue("prompt", "has no tokens");
+                                    options_.max_stop_bytes, names));
+  if (prompt.empty()) return InvalidValue(names.prompt, "has no tokens");
   if (parameters.timeout <= absl::ZeroDuration()) {
     return WithReason(absl::DeadlineExceededError("the deadline has passed"),
                       "deadline");
@@ -107,9 +113,10 @@ absl::StatusOr<GenerationSpec> RequestBuilder::Build(
   BATON_ASSIGN_OR_RETURN(
       spec.limits.max_tokens,
       CompletionLimit(prompt.size(), parameters.limits.max_tokens,
-                      model.context_length));
+                      model.context_length, names));
   if (spec.limits.min_tokens > *spec.limits.max_tokens) {
-    return InvalidValue("min_tokens", "is larger than max_tokens");
+    return InvalidValue("min_tokens",
+                        absl::StrCat("is larger than ", names.max_tokens));
   }
   spec.request_id =
       RequestId(parameters.request_id.empty() ? RandomName(id_prefix)
@@ -118,21 +125,31 @@ absl::StatusOr<GenerationSpec> RequestBuilder::Build(
   spec.prompt = std::move(prompt);
   spec.sampling = WithDefaults(parameters.sampling);
   spec.cache_salt = parameters.cache_salt;
-  spec.arrival = clock_->Monotonic();
+  spec.arrival = parameters.arrival.value_or(built_at);
   spec.deadline =
       spec.arrival + std::min(parameters.timeout, options_.default_timeout);
   return spec;
 }
 
+absl::Status NoModelError(const ModelSource& models) {
+  const absl::Status problem = models.Problem();
+  if (!problem.ok()) {
+    return WithRetryAfter(WithReason(absl::UnavailableError(absl::StrCat(
+                                         "the workers' model cannot be used: ",
+                                         problem.message())),
+                                     "model_unusable"),
+                          absl::Seconds(30));
+  }
+  return WithRetryAfter(
+      WithReason(absl::UnavailableError("no model is known yet"),
+                 "model_loading"),
+      absl::Seconds(2));
+}
+
 absl::StatusOr<std::shared_ptr<const ServedModel>> ResolveModel(
     const ModelSource& models, const std::string& name) {
   auto model = models.Current();
-  if (model == nullptr) {
-    return WithRetryAfter(
-        WithReason(absl::UnavailableError("no model is known yet"),
-                   "model_loading"),
-        absl::Seconds(2));
-  }
+  if (model == nullptr) return NoModelError(models);
   const bool known = name.empty() || name == model->name ||
                      std::find(model->aliases.begin(), model->aliases.end(),
                                name) != model->aliases.end();
@@ -148,7 +165,7 @@ absl::StatusOr<std::shared_ptr<const ServedModel>> ResolveModel(
 
 absl::StatusOr<RenderedChat> RenderChat(
     const ServedModel& model, const std::vector<text::ChatTurn>& turns,
-    const std::string& kwargs_json) {
+    const std::string& kwargs_json, const FieldNames& names) {
   if (turns.empty()) return InvalidValue("messages", "must not be empty");
   if (model.chat_template == nullptr) {
     return InvalidValue("messages",
@@ -163,7 +180,9 @@ absl::StatusOr<RenderedChat> RenderChat(
     return WithField(
         WithReason(absl::InvalidArgumentError(spans.status().message()),
                    "invalid_value"),
-        "messages");
+        ErrorField(spans.status()) == text::kTemplateKwargsField
+            ? names.template_kwargs
+            : text::kTemplateMessagesField);
   }
   RenderedChat chat;
   chat.spans = *std::move(spans);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gateway/flow/generation.h"
+#include "gateway/prompt/parameter_checks.h"
 #include "services/base/clock.h"
 #include "services/text/chat_template.h"
 #include "services/text/tokenizer.h"
@@ -38,8 +40,10 @@ struct ServedModel {
 class ModelSource {
  public:
   virtual ~ModelSource() = default;
-  // nullptr while no worker has reported one.
+  // nullptr while no worker has reported one that can be used.
   virtual std::shared_ptr<const ServedModel> Current() const = 0;
+  // Why the model that the workers have cannot be used; ok if none was refused.
+  virtual absl::Status Problem() const = 0;
 };
 
 struct GenerationParameters {
@@ -49,6 +53,10 @@ struct GenerationParameters {
   std::string cache_salt;
   std::string request_id;  // client's x-request-id; empty = mint one
   absl::Duration timeout = absl::InfiniteDuration();
+  // When its last byte came, by the monotonic clock: what all times of the
+  // request count from. None: when the builder got it.
+  std::optional<absl::Duration> arrival;
+  FieldNames names;  // for errors
 };
 
 struct ChatInput {
@@ -79,7 +87,7 @@ class RequestBuilder {
   //     template kwargs, token id out of range, NaN
   //   kInvalidArgument "context_length_exceeded": prompt + max_tokens
   //   kNotFound "model_not_found"
-  //   kUnavailable "model_loading" with a retry hint
+  //   kUnavailable "model_loading", "model_unusable" with a retry hint
   //   kDeadlineExceeded: the timeout is not positive
   // Defaults: temperature 1, top_p 1, top_k 0, min_p 0 (the model's own
   // distribution); greedy is temperature 0. The deadline is the client's
@@ -94,6 +102,7 @@ class RequestBuilder {
   absl::StatusOr<GenerationSpec> Build(const ServedModel& model,
                                        std::vector<TokenId> prompt,
                                        const GenerationParameters& parameters,
+                                       absl::Duration built_at,
                                        const char* id_prefix,
                                        const char* api) const;
 
@@ -102,8 +111,12 @@ class RequestBuilder {
   const Clock* const clock_;
 };
 
-// The model, or kUnavailable "model_loading", or kNotFound "model_not_found"
-// if `name` is neither empty nor one of the model's names.
+// Why there is no model: kUnavailable "model_loading" while none is known, or
+// "model_unusable", with the cause, if the workers' model was refused.
+absl::Status NoModelError(const ModelSource& models);
+
+// The model, or NoModelError, or kNotFound "model_not_found" if `name` is
+// neither empty nor one of the model's names.
 absl::StatusOr<std::shared_ptr<const ServedModel>> ResolveModel(
     const ModelSource& models, const std::string& name);
 
@@ -114,10 +127,11 @@ struct RenderedChat {
 };
 
 // Errors: kInvalidArgument "invalid_value", field messages (none, no usable
-// chat template, refused by the template).
+// chat template, refused by the template) or the kwargs' as `names` has it (no
+// object, too deep or large, a variable that is not the client's).
 absl::StatusOr<RenderedChat> RenderChat(
     const ServedModel& model, const std::vector<text::ChatTurn>& turns,
-    const std::string& kwargs_json);
+    const std::string& kwargs_json, const FieldNames& names);
 
 }  // namespace baton::gateway
 

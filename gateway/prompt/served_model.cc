@@ -90,6 +90,11 @@ std::shared_ptr<const ServedModel> ModelTracker::Current() const {
   return current_;
 }
 
+absl::Status ModelTracker::Problem() const {
+  MutexLock lock(&mutex_);
+  return problem_;
+}
+
 absl::Status ModelTracker::LoadFile(const std::string& path) {
   BATON_ASSIGN_OR_RETURN(auto header, gguf::GgufHeader::FromFile(path));
   BATON_ASSIGN_OR_RETURN(ServedModel model, BuildServedModel(*header));
@@ -116,6 +121,10 @@ void ModelTracker::OnFacts(const std::string& address,
         current_->digest == facts.model_digest) {
       return;
     }
+    // It would be refused again.
+    if (!refused_digest_.empty() && refused_digest_ == facts.header_digest) {
+      return;
+    }
     fetching_ = true;
   }
   headers_->Fetch(address, [self = shared_from_this(),
@@ -134,21 +143,34 @@ void ModelTracker::OnFacts(const std::string& address,
 
 void ModelTracker::OnHeader(const WorkerFacts& facts,
                             const absl::StatusOr<std::string>& bytes) {
-  const absl::Status status =
-      bytes.ok() ? Adopt(facts, *bytes) : bytes.status();
-  if (!status.ok()) {
-    Log(LogLevel::kError, "model header not usable",
-        {{"error", status.ToString()}});
+  if (!bytes.ok()) {
+    Log(LogLevel::kError, "model header not received",
+        {{"error", bytes.status().ToString()}});
+  } else if (kvstore::Sha256(*bytes).Raw() != facts.header_digest) {
+    Log(LogLevel::kError, "model header not received",
+        {{"error", "its digest is not the worker's"}});
+  } else if (const absl::Status status = Adopt(facts, *bytes); !status.ok()) {
+    Refuse(facts, status);
   }
   MutexLock lock(&mutex_);
   fetching_ = false;
 }
 
+void ModelTracker::Refuse(const WorkerFacts& facts,
+                          const absl::Status& problem) {
+  Log(LogLevel::kError, "model header not usable",
+      {{"error", problem.ToString()}});
+  MutexLock lock(&mutex_);
+  // The workers have another model than the one before: its tokens would mean
+  // something else to them.
+  current_ = nullptr;
+  header_digest_.clear();
+  refused_digest_ = facts.header_digest;
+  problem_ = problem;
+}
+
 absl::Status ModelTracker::Adopt(const WorkerFacts& facts,
                                  const std::string& bytes) {
-  if (kvstore::Sha256(bytes).Raw() != facts.header_digest) {
-    return absl::DataLossError("the header's digest is not the worker's");
-  }
   BATON_ASSIGN_OR_RETURN(auto header, gguf::GgufHeader::FromBytes(bytes));
   BATON_ASSIGN_OR_RETURN(ServedModel model, BuildServedModel(*header));
   // A worker may run with a shorter context than the model was trained for.
@@ -173,6 +195,8 @@ void ModelTracker::Publish(ServedModel model, const WorkerFacts& facts) {
   {
     MutexLock lock(&mutex_);
     header_digest_ = facts.header_digest;
+    refused_digest_.clear();
+    problem_ = absl::OkStatus();
     current_ = shared;
   }
   Log(LogLevel::kInfo, "model served",

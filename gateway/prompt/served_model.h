@@ -58,10 +58,13 @@ class ModelTracker final : public ModelSource,
   absl::Status LoadFile(const std::string& path);
 
   // Facts of a worker of the cluster. Fetches the header if its digest is not
-  // the current model's; a failed fetch is tried again with the next facts.
+  // the current model's; a failed fetch is tried again with the next facts, a
+  // header that cannot be used is not: then there is no model, and Problem says
+  // why.
   void OnFacts(const std::string& address, const WorkerFacts& facts);
 
   std::shared_ptr<const ServedModel> Current() const override;
+  absl::Status Problem() const override;
 
  private:
   ModelTracker(const Options& options, HeaderSource* headers,
@@ -69,6 +72,7 @@ class ModelTracker final : public ModelSource,
   void OnHeader(const WorkerFacts& facts,
                 const absl::StatusOr<std::string>& bytes);
   absl::Status Adopt(const WorkerFacts& facts, const std::string& bytes);
+  void Refuse(const WorkerFacts& facts, const absl::Status& problem);
   void Publish(ServedModel model, const WorkerFacts& facts);
 
   const Options options_;
@@ -79,7 +83,10 @@ class ModelTracker final : public ModelSource,
 
   mutable Mutex mutex_;
   bool fetching_ ABSL_GUARDED_BY(mutex_) = false;
-  std::string header_digest_ ABSL_GUARDED_BY(mutex_);
+  std::string header_digest_ ABSL_GUARDED_BY(mutex_);  // of current_
+  // Of the header that was refused last; empty: none since current_ came.
+  std::string refused_digest_ ABSL_GUARDED_BY(mutex_);
+  absl::Status problem_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const ServedModel> current_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -53,7 +53,12 @@ class Look : public std::enable_shared_from_this<Look> {
       stub_->async()->GetServerInfo(
           &info_context_, &info_request_, &info_, [self](grpc::Status status) {
             self->OnCall(status, [&](ProbeResult* result) {
-              result->facts = FactsFromProto(self->info_);
+              if (IsWorkerRole(self->info_.role())) {
+                result->facts = FactsFromProto(self->info_);
+              } else {
+                result->status =
+                    absl::FailedPreconditionError("the server is no worker");
+              }
             });
           });
     }

@@ -28,6 +28,11 @@ v1::ServerRole RoleToProto(WorkerRole role) {
 
 }  // namespace
 
+bool IsWorkerRole(v1::ServerRole role) {
+  return role == v1::SERVER_ROLE_PREFILL || role == v1::SERVER_ROLE_DECODE ||
+         role == v1::SERVER_ROLE_ANY;
+}
+
 WorkerFacts FactsFromProto(const v1::ServerInfo& info) {
   WorkerFacts facts;
   facts.role = RoleFromProto(info.role());

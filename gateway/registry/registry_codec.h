@@ -8,6 +8,8 @@
 
 namespace baton::gateway {
 
+// True if the server is one that takes work; a gateway or a store is not.
+bool IsWorkerRole(v1::ServerRole role);
 WorkerFacts FactsFromProto(const v1::ServerInfo& info);
 WorkerLoad LoadFromProto(const v1::ServerLoad& load);
 v1::WorkerView WorkerViewToProto(const WorkerSnapshot& worker);

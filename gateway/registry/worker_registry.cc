@@ -5,7 +5,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "gateway/registry/worker_address.h"
+#include "services/base/error_details.h"
 #include "services/base/log.h"
+#include "services/base/status_macros.h"
 
 namespace baton::gateway {
 namespace {
@@ -46,24 +49,45 @@ void WorkerRegistry::AddStatic(const std::string& address) {
   PublishLocked();
 }
 
+void WorkerRegistry::SetOwnAddress(const std::string& address) {
+  MutexLock lock(&mutex_);
+  own_address_ = address;
+}
+
 absl::Status WorkerRegistry::Register(const WorkerId& id,
                                       const std::string& address, Epoch epoch) {
-  if (id.empty() || address.empty()) {
-    return absl::InvalidArgumentError("worker_id and address must be set");
-  }
+  BATON_RETURN_IF_ERROR(CheckWorkerId(id.value()));
+  BATON_RETURN_IF_ERROR(CheckWorkerAddress(address));
   MutexLock lock(&mutex_);
+  if (IsOwnAddress(address, own_address_)) {
+    return WithField(
+        WithReason(absl::InvalidArgumentError(
+                       "address is this gateway's own, not a worker's"),
+                   "invalid_value"),
+        "address");
+  }
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if (it->second.view.id != id || it->first == address) continue;
-    if (it->second.reachable) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("worker id ", id.value(),
-                       " belongs to the live worker at ", it->first));
+    // A static worker that has not registered is called by its address.
+    const bool unnamed = it->second.is_static && it->first == id.value();
+    if (it->second.reachable || unnamed) {
+      return WithField(
+          WithReason(absl::InvalidArgumentError(absl::StrCat(
+                         "worker_id ", id.value(), " belongs to the ",
+                         unnamed ? "" : "live ", "worker at ", it->first)),
+                     "invalid_value"),
+          "worker_id");
     }
     // It came back at another address; an id stands for one worker.
-    entries_.erase(it);
+    if (it->second.is_static) {
+      it->second.view.id = WorkerId(it->first);
+    } else {
+      entries_.erase(it);
+    }
     break;
   }
-  if (entries_.count(address) == 0 && entries_.size() >= options_.max_workers) {
+  if (entries_.count(address) == 0 && entries_.size() >= options_.max_workers &&
+      !MakeRoomLocked()) {
     return absl::ResourceExhaustedError("too many workers");
   }
   Entry& entry = entries_[address];
@@ -80,6 +104,25 @@ absl::Status WorkerRegistry::Register(const WorkerId& id,
   JudgeLocked(&entry);
   PublishLocked();
   return absl::OkStatus();
+}
+
+bool WorkerRegistry::MakeRoomLocked() {
+  auto victim = entries_.end();
+  const auto rank = [](const Entry& entry) {
+    return std::make_pair(!entry.failed, entry.last_heartbeat);
+  };
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if (it->second.answered || it->second.is_static) continue;
+    if (victim == entries_.end() || rank(it->second) < rank(victim->second)) {
+      victim = it;
+    }
+  }
+  if (victim == entries_.end()) return false;
+  Log(LogLevel::kInfo,
+      "worker forgotten: it never answered, and the table is full",
+      {{"worker", victim->second.view.id.value()}});
+  entries_.erase(victim);
+  return true;
 }
 
 std::vector<std::string> WorkerRegistry::Addresses() {
@@ -138,6 +181,7 @@ void WorkerRegistry::OnInfo(const std::string& address,
   entry->has_info =
       !facts.model_digest.empty() && !facts.layout_fingerprint.empty();
   entry->reachable = true;
+  entry->answered = true;
   entry->timeouts = 0;
   entry->view.role = facts.role;
   entry->view.epoch = facts.epoch;
@@ -161,6 +205,7 @@ void WorkerRegistry::OnLoad(const std::string& address, const WorkerLoad& load,
   Entry* entry = FindLocked(address);
   if (entry == nullptr) return;
   entry->reachable = true;
+  entry->answered = true;
   entry->timeouts = 0;
   entry->serving = serving;
   entry->view.running = load.running;
@@ -178,6 +223,7 @@ void WorkerRegistry::OnProbeFailed(const std::string& address,
   MutexLock lock(&mutex_);
   Entry* entry = FindLocked(address);
   if (entry == nullptr) return;
+  entry->failed = true;
   if (absl::IsDeadlineExceeded(status) &&
       ++entry->timeouts < options_.timeouts_until_unreachable) {
     return;

@@ -48,8 +48,15 @@ class WorkerRegistry {
   // it registers under a name. Idempotent.
   void AddStatic(const std::string& address);
 
-  // Announcement or heartbeat. Errors: kInvalidArgument (no id or address, or
-  // an id that another live address holds), kResourceExhausted (max_workers).
+  // The address at which this gateway listens: no worker is there.
+  void SetOwnAddress(const std::string& address);
+
+  // Announcement or heartbeat. Errors: kInvalidArgument (an id or address of
+  // the wrong form, this gateway's own address, an id that another live address
+  // holds), kResourceExhausted (max_workers, all of which have answered). When
+  // the table is full, a registered worker that has never answered a probe
+  // makes room, first one that has failed one, then the oldest: whoever
+  // registers at random cannot keep workers out.
   absl::Status Register(const WorkerId& id, const std::string& address,
                         Epoch epoch);
 
@@ -83,6 +90,8 @@ class WorkerRegistry {
     bool registered = false;
     bool is_static = false;
     bool reachable = false;
+    bool answered = false;        // a probe, ever
+    bool failed = false;          // a probe, ever
     std::optional<bool> serving;  // nullopt: not asked since it was reached
     bool has_info = false;
     uint32_t timeouts = 0;
@@ -90,6 +99,8 @@ class WorkerRegistry {
     telemetry::Gauge* up = nullptr;  // set with the first info
   };
 
+  // False if every worker has answered or is static.
+  bool MakeRoomLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* FindLocked(const std::string& address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void JudgeLocked(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -103,6 +114,7 @@ class WorkerRegistry {
 
   mutable Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by address
+  std::string own_address_ ABSL_GUARDED_BY(mutex_);
   std::string model_digest_ ABSL_GUARDED_BY(mutex_);
   std::string layout_fingerprint_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const ClusterSnapshot> snapshot_ ABSL_GUARDED_BY(mutex_);

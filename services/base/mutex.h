@@ -3,6 +3,7 @@
 #ifndef BATON_SERVICES_BASE_MUTEX_H_
 #define BATON_SERVICES_BASE_MUTEX_H_
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -51,7 +52,10 @@ class CondVar {
   bool WaitWithTimeout(Mutex* mutex, absl::Duration timeout)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    auto status = condition_.wait_for(lock, absl::ToChronoNanoseconds(timeout));
+    // The clock's now plus the time must not overflow.
+    constexpr absl::Duration kLongest = absl::Hours(24 * 365);
+    auto status = condition_.wait_for(
+        lock, absl::ToChronoNanoseconds(std::min(timeout, kLongest)));
     lock.release();
     return status == std::cv_status::no_timeout;
   }

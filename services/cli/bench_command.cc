@@ -1,21 +1,24 @@
 #include "services/cli/bench_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "services/base/clock.h"
 #include "services/base/mutex.h"
-#include "services/cli/answer.h"
-#include "services/cli/bench_load.h"
-#include "services/cli/bench_report.h"
-#include "services/cli/grpc_chat_client.h"
-#include "services/cli/http_chat_client.h"
+#include "services/base/status_macros.h"
+#include "services/cli/base/progress_line.h"
+#include "services/cli/bench/load.h"
+#include "services/cli/bench/report.h"
+#include "services/cli/client/address.h"
+#include "services/cli/client/answer.h"
+#include "services/cli/client/grpc_chat_client.h"
+#include "services/cli/client/http_chat_client.h"
 #include "services/config/option_table.h"
 
 namespace baton::cli {
@@ -40,8 +43,10 @@ struct BenchOptions {
 };
 
 void AddOptions(BenchOptions* options, config::OptionTable* table) {
-  table->AddString("url", &options->url,
-                   "HTTP address of a gateway, instead of gRPC.");
+  table->AddString(
+      "url", &options->url,
+      "HTTP address of a gateway, instead of gRPC; without a port: "
+      "8080.");
   table->AddString("grpc", &options->grpc, "gRPC address of a gateway.");
   table->AddUint("requests", &options->requests, 1, 1000000,
                  "Requests to measure.");
@@ -51,8 +56,11 @@ void AddOptions(BenchOptions* options, config::OptionTable* table) {
                  "Requests at once; with --rate, the most at once.", 'c');
   table->AddDouble("rate", &options->rate, 0, 1e6,
                    "Open loop: requests a second, Poisson; 0: closed loop.");
-  table->AddUint("prompt-tokens", &options->prompt_tokens, 1, 1 << 20,
-                 "About so many tokens of prompt.");
+  table->AddUint(
+      "prompt-tokens", &options->prompt_tokens, 1, 1 << 20,
+      "About so many tokens of text in each prompt. The model's chat "
+      "template adds its own, a system message of some models too: "
+      "the report has the length that was measured.");
   table->AddUint("shared-tokens", &options->shared_tokens, 0, 1 << 20,
                  "About so many of them are the same in every prompt.");
   table->AddUint("max-tokens", &options->max_tokens, 1, 1 << 20,
@@ -85,6 +93,7 @@ class Bench {
   // kCancelled after Stop; else the first failed warm-up.
   absl::Status WarmUp() {
     for (uint32_t i = 0; i < options_.warmup; ++i) {
+      if (stopped()) return absl::CancelledError("interrupted");
       // Prompts of their own: what is measured must not be cached by them.
       const auto answer =
           sources_[0]->Ask(MakeQuestion(options_.requests + i), {});
@@ -93,7 +102,8 @@ class Bench {
     return absl::OkStatus();
   }
 
-  BenchReport Run() {
+  // Shows how far it is on `progress`.
+  BenchReport Run(ProgressLine* progress) {
     if (options_.rate > 0) {
       arrivals_ =
           PoissonArrivals(options_.seed, options_.rate, options_.requests);
@@ -102,9 +112,14 @@ class Bench {
     start_ = clock_.Monotonic();
     {
       std::vector<std::jthread> threads;
+      {
+        MutexLock lock(&mutex_);
+        running_threads_ = Threads();
+      }
       for (uint32_t i = 0; i < Threads(); ++i) {
         threads.emplace_back([this, i] { RunThread(sources_[i].get()); });
       }
+      ShowProgress(progress);
     }
     const double wall = absl::ToDoubleSeconds(clock_.Monotonic() - start_);
     samples_.resize(std::min<size_t>(samples_.size(), next_));
@@ -119,6 +134,11 @@ class Bench {
       wake_.SignalAll();
     }
     for (const auto& source : sources_) source->Cancel();
+  }
+
+  bool stopped() {
+    MutexLock lock(&mutex_);
+    return stopped_;
   }
 
  private:
@@ -149,16 +169,38 @@ class Bench {
     return false;
   }
 
+  // Until the threads have nothing left to do.
+  void ShowProgress(ProgressLine* progress) {
+    constexpr absl::Duration kEvery = absl::Milliseconds(500);
+    while (true) {
+      {
+        MutexLock lock(&mutex_);
+        if (running_threads_ > 0) wake_.WaitWithTimeout(&mutex_, kEvery);
+        if (running_threads_ == 0) break;
+      }
+      const absl::Duration now = clock_.Monotonic();
+      progress->Show(ProgressText({options_.requests, ended_, failed_, tokens_,
+                                   absl::ToDoubleSeconds(now - start_)}),
+                     now);
+    }
+    progress->Clear();
+  }
+
   void RunThread(ChatSource* source) {
     while (true) {
       const uint32_t index = next_.fetch_add(1);
-      if (index >= options_.requests) return;
+      if (index >= options_.requests) break;
       if (!AwaitArrival(index)) {
         samples_[index].error = "not sent";
         continue;
       }
       samples_[index] = Measure(source, index);
+      if (!samples_[index].error.empty()) ++failed_;
+      ++ended_;
     }
+    MutexLock lock(&mutex_);
+    --running_threads_;
+    wake_.SignalAll();
   }
 
   RequestSample Measure(ChatSource* source, uint32_t index) {
@@ -172,6 +214,7 @@ class Bench {
     AnswerEvents events;
     events.on_text = [&](absl::string_view, uint32_t tokens) {
       if (tokens == 0) return;
+      tokens_ += tokens;
       const absl::Duration now = clock_.Monotonic();
       if (first) {
         sample.first_token = absl::ToDoubleSeconds(now - start);
@@ -202,8 +245,13 @@ class Bench {
   std::vector<RequestSample> samples_;    // each written by one thread
   absl::Duration start_;
   std::atomic<uint32_t> next_ = 0;
+  // For ShowProgress.
+  std::atomic<uint32_t> ended_ = 0;
+  std::atomic<uint32_t> failed_ = 0;
+  std::atomic<uint64_t> tokens_ = 0;
   Mutex mutex_;
-  CondVar wake_;
+  CondVar wake_;  // stopped, or a thread has ended
+  uint32_t running_threads_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -218,19 +266,8 @@ double WordsPerToken(const BenchOptions& options) {
 
 absl::StatusOr<std::vector<std::string>> MakePrompts(
     const BenchOptions& options) {
+  if (!options.prompt_file.empty()) return ReadPromptFile(options.prompt_file);
   std::vector<std::string> prompts;
-  if (!options.prompt_file.empty()) {
-    std::ifstream file(options.prompt_file);
-    std::string line;
-    while (std::getline(file, line)) {
-      if (!line.empty()) prompts.push_back(line);
-    }
-    if (prompts.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(options.prompt_file, ": no prompts"));
-    }
-    return prompts;
-  }
   const double ratio = WordsPerToken(options);
   const auto words = [ratio](uint32_t tokens) {
     return static_cast<uint32_t>(tokens * ratio);
@@ -255,12 +292,19 @@ std::map<std::string, std::string> Settings(const BenchOptions& options) {
           {"seed", absl::StrCat(options.seed)}};
 }
 
+int Interrupted() {
+  std::fputs("baton bench: interrupted\n", stderr);
+  return kExitInterrupted;
+}
+
 }  // namespace
 
 int RunBench(int argc, const char* const* argv, Signals* signals) {
   BenchOptions options;
   config::OptionTable table("baton bench", "bench", "Measures a gateway.");
   AddOptions(&options, &table);
+  table.SetCheck(
+      [&options] { return CompleteAddresses(&options.url, &options.grpc); });
   const auto outcome = table.Parse(argc, argv, config::ProcessEnvironment());
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
@@ -270,18 +314,24 @@ int RunBench(int argc, const char* const* argv, Signals* signals) {
   if (!prompts.ok()) {
     std::fprintf(stderr, "baton bench: %s\n",
                  std::string(prompts.status().message()).c_str());
-    return config::kExitConfig;
+    return 1;
   }
   Bench bench(options, *std::move(prompts));
   SignalWatch watch(signals, [&bench] { bench.Stop(); });
+  ProgressLine progress(stderr, isatty(STDERR_FILENO) != 0);
+  if (options.warmup > 0) progress.Show("warming up", absl::ZeroDuration());
   const absl::Status warm = bench.WarmUp();
+  progress.Clear();
+  if (bench.stopped()) return Interrupted();
   if (!warm.ok()) {
     std::fprintf(stderr, "baton bench: the first request failed: %s\n",
                  std::string(warm.message()).c_str());
     return 1;
   }
-  const BenchReport report = bench.Run();
+  const BenchReport report = bench.Run(&progress);
   std::fputs(ReportTable(report).c_str(), stdout);
+  // What came until then is worth showing, but it is no result to keep.
+  if (bench.stopped()) return Interrupted();
   if (!options.json.empty()) {
     std::ofstream file(options.json);
     file << ReportJson(report, Settings(options));

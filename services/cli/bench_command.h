@@ -4,11 +4,12 @@
 #ifndef BATON_SERVICES_CLI_BENCH_COMMAND_H_
 #define BATON_SERVICES_CLI_BENCH_COMMAND_H_
 
-#include "services/cli/signals.h"
+#include "services/cli/base/signals.h"
 
 namespace baton::cli {
 
-// Returns the exit code: 0, 1 if a request failed, 78 (options).
+// Returns the exit code: 0, 1 (a request failed, or a file), 78 (options), 130
+// (interrupted).
 int RunBench(int argc, const char* const* argv, Signals* signals);
 
 }  // namespace baton::cli

@@ -10,15 +10,16 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
-#include "services/cli/answer.h"
-#include "services/cli/grpc_chat_client.h"
-#include "services/cli/http_chat_client.h"
+#include "absl/strings/str_cat.h"
+#include "services/base/status_macros.h"
+#include "services/cli/client/address.h"
+#include "services/cli/client/answer.h"
+#include "services/cli/client/grpc_chat_client.h"
+#include "services/cli/client/http_chat_client.h"
 #include "services/config/option_table.h"
 
 namespace baton::cli {
 namespace {
-
-constexpr int kExitInterrupted = 130;
 
 struct ChatOptions {
   std::string url;
@@ -29,11 +30,28 @@ struct ChatOptions {
   double temperature = -1;
   std::string seed;
   absl::Duration timeout = absl::Minutes(10);
+  std::optional<uint64_t> seed_value;  // of `seed`, by Complete
 };
 
+// Checks the options together, and fills in what they leave out.
+absl::Status Complete(ChatOptions* options) {
+  BATON_RETURN_IF_ERROR(CompleteAddresses(&options->url, &options->grpc));
+  if (!options->seed.empty()) {
+    uint64_t seed = 0;
+    if (!absl::SimpleAtoi(options->seed, &seed)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--seed: \"", options->seed, "\" is not a whole number"));
+    }
+    options->seed_value = seed;
+  }
+  return absl::OkStatus();
+}
+
 void AddOptions(ChatOptions* options, config::OptionTable* table) {
-  table->AddString("url", &options->url,
-                   "HTTP address of a gateway, instead of gRPC.");
+  table->AddString(
+      "url", &options->url,
+      "HTTP address of a gateway, instead of gRPC; without a port: "
+      "8080.");
   table->AddString("grpc", &options->grpc, "gRPC address of a gateway.");
   table->AddString("system", &options->system, "System message.");
   table->AddString("prompt", &options->prompt,
@@ -52,6 +70,7 @@ class LineReader {
  public:
   explicit LineReader(Signals* signals) : signals_(signals) {}
 
+  bool interrupted() const { return interrupted_; }
   // No value at the end of the input or after a signal.
   std::optional<std::string> Next() {
     while (true) {
@@ -64,7 +83,10 @@ class LineReader {
       std::array<pollfd, 2> fds = {
           {{STDIN_FILENO, POLLIN, 0}, {signals_->fd(), POLLIN, 0}}};
       poll(fds.data(), fds.size(), -1);
-      if (fds[1].revents != 0 && signals_->Take() != 0) return std::nullopt;
+      if (fds[1].revents != 0 && signals_->Take() != 0) {
+        interrupted_ = true;
+        return std::nullopt;
+      }
       if (fds[0].revents == 0) continue;
       std::array<char, 4096> buffer;
       const ssize_t n = read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -81,6 +103,7 @@ class LineReader {
  private:
   Signals* const signals_;
   std::string pending_;
+  bool interrupted_ = false;
 };
 
 class Chat {
@@ -97,9 +120,8 @@ class Chat {
     }
     if (options.max_tokens > 0) question_.max_tokens = options.max_tokens;
     if (options.temperature >= 0) question_.temperature = options.temperature;
+    question_.seed = options.seed_value;
   }
-
-  void SetSeed(uint64_t seed) { question_.seed = seed; }
 
   int Run() {
     if (!options_.prompt.empty()) return ExitCode(Ask(options_.prompt));
@@ -115,7 +137,8 @@ class Chat {
     }
     if (prompting) std::fputs("\n", stderr);
     // A script that feeds lines wants to know; a person has seen it.
-    return prompting ? 0 : ExitCode(last);
+    if (prompting) return 0;
+    return lines.interrupted() ? kExitInterrupted : ExitCode(last);
   }
 
  private:
@@ -142,8 +165,10 @@ class Chat {
     events.on_progress = [this](uint32_t processed, uint32_t total) {
       ShowProgress(processed, total);
     };
-    events.on_text = [this](absl::string_view piece, uint32_t) {
+    bool printed = false;
+    events.on_text = [this, &printed](absl::string_view piece, uint32_t) {
       ClearProgress();
+      printed = printed || !piece.empty();
       std::fwrite(piece.data(), 1, piece.size(), stdout);
       std::fflush(stdout);
     };
@@ -156,10 +181,14 @@ class Chat {
     if (!answer.ok()) {
       // The failed turn is not part of the conversation.
       question_.turns.pop_back();
-      std::fprintf(stderr, "\n%s\n",
-                   absl::IsCancelled(answer.status())
-                       ? "(cancelled)"
-                       : std::string(answer.status().message()).c_str());
+      // A line of its own, after what has been printed of the answer.
+      if (printed) std::fputs("\n", stderr);
+      if (absl::IsCancelled(answer.status())) {
+        std::fputs("(cancelled)\n", stderr);
+      } else {
+        std::fprintf(stderr, "baton chat: %s\n",
+                     std::string(answer.status().message()).c_str());
+      }
       return answer.status();
     }
     question_.turns.push_back({"assistant", answer->text});
@@ -184,21 +213,13 @@ int RunChat(int argc, const char* const* argv, Signals* signals) {
   ChatOptions options;
   config::OptionTable table("baton chat", "chat", "Talks to a gateway.");
   AddOptions(&options, &table);
+  table.SetCheck([&options] { return Complete(&options); });
   const auto outcome = table.Parse(argc, argv, config::ProcessEnvironment());
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
     return outcome.code;
   }
-  Chat chat(options, signals);
-  if (!options.seed.empty()) {
-    uint64_t seed = 0;
-    if (!absl::SimpleAtoi(options.seed, &seed)) {
-      std::fprintf(stderr, "baton chat: --seed: not a whole number\n");
-      return config::kExitConfig;
-    }
-    chat.SetSeed(seed);
-  }
-  return chat.Run();
+  return Chat(options, signals).Run();
 }
 
 }  // namespace baton::cli

@@ -3,7 +3,7 @@
 #ifndef BATON_SERVICES_CLI_CHAT_COMMAND_H_
 #define BATON_SERVICES_CLI_CHAT_COMMAND_H_
 
-#include "services/cli/signals.h"
+#include "services/cli/base/signals.h"
 
 namespace baton::cli {
 

@@ -7,9 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
+#include "services/cli/client/grpc_chat_client.h"
+#include "services/cli/cluster/local_cluster.h"
 #include "services/cli/demo_report.h"
-#include "services/cli/grpc_chat_client.h"
-#include "services/cli/local_cluster.h"
+#include "services/cli/model_check.h"
 #include "services/cli/up_command.h"
 #include "services/config/option_table.h"
 
@@ -45,6 +46,7 @@ struct DemoOptions {
   uint32_t seed = 7;
   std::vector<std::string> worker_flags;
   std::string json;
+  std::string config_file;
 };
 
 void AddOptions(DemoOptions* options, config::OptionTable* table) {
@@ -138,6 +140,9 @@ class Demo {
     options.dir = absl::StrCat(folder_, "/", visible ? "cluster" : "single");
     std::filesystem::create_directory(options.dir);
     flags.push_back("--model=" + options_.model);
+    if (!options_.config_file.empty()) {
+      flags.push_back("--config=" + options_.config_file);
+    }
     if (options_.threads > 0) {
       flags.push_back(absl::StrCat("--threads=", options_.threads));
     }
@@ -190,6 +195,10 @@ class Demo {
 };
 
 int Fail(const absl::Status& status) {
+  if (absl::IsCancelled(status)) {
+    std::fputs("baton demo: interrupted\n", stderr);
+    return kExitInterrupted;
+  }
   std::fprintf(stderr, "baton demo: %s\n",
                std::string(status.message()).c_str());
   return 1;
@@ -208,6 +217,9 @@ int RunDemo(int argc, const char* const* argv, Signals* signals) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
     return outcome.code;
   }
+  options.config_file = table.config_file();
+  const absl::Status model = CheckModelFile(options.model);
+  if (!model.ok()) return Fail(model);
   const auto binaries = ExecutableFolder();
   if (!binaries.ok()) return Fail(binaries.status());
   const auto scratch = ScratchFolder::Create();

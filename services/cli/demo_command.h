@@ -4,11 +4,12 @@
 #ifndef BATON_SERVICES_CLI_DEMO_COMMAND_H_
 #define BATON_SERVICES_CLI_DEMO_COMMAND_H_
 
-#include "services/cli/signals.h"
+#include "services/cli/base/signals.h"
 
 namespace baton::cli {
 
-// Returns the exit code: 0, 1 (tokens differ, or something failed), 78.
+// Returns the exit code: 0, 1 (tokens differ, or something failed), 78, 130
+// (interrupted).
 int RunDemo(int argc, const char* const* argv, Signals* signals);
 
 }  // namespace baton::cli

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "services/cli/table.h"
+#include "services/cli/base/table.h"
 
 namespace baton::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "services/cli/answer.h"
+#include "services/cli/client/answer.h"
 
 namespace baton::cli {
 

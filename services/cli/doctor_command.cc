@@ -14,9 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "services/cli/http_client.h"
-#include "services/cli/table.h"
-#include "services/cli/unique_fd.h"
+#include "services/base/status_macros.h"
+#include "services/cli/base/table.h"
+#include "services/cli/base/unique_fd.h"
+#include "services/cli/client/address.h"
+#include "services/cli/client/http_client.h"
+#include "services/cli/model_check.h"
 #include "services/cli/up_command.h"
 #include "services/config/option_table.h"
 #include "services/gguf/gguf_header.h"
@@ -90,9 +93,10 @@ uint64_t AvailableMemory() {
 
 void CheckModel(const std::string& path, Findings* findings) {
   const auto header = gguf::GgufHeader::FromFile(path);
-  if (!header.ok()) {
-    findings->Add(Verdict::kBad, "model",
-                  std::string(header.status().message()));
+  const absl::Status usable =
+      header.ok() ? CheckModelHeader(**header) : header.status();
+  if (!usable.ok()) {
+    findings->Add(Verdict::kBad, "model", std::string(usable.message()));
     return;
   }
   std::error_code error;
@@ -157,6 +161,11 @@ int RunDoctor(int argc, const char* const* argv) {
       "Check only whether the process at this HTTP address is ready.");
   table.AddUint("http-port", &http_port, 1, 65535, "Must be free for up.");
   table.AddUint("grpc-port", &grpc_port, 1, 65535, "Must be free for up.");
+  table.SetCheck([&url]() -> absl::Status {
+    if (url.empty()) return absl::OkStatus();
+    BATON_ASSIGN_OR_RETURN(url, HostAndPort(url, kDefaultHttpPort));
+    return absl::OkStatus();
+  });
   const auto outcome = table.Parse(argc, argv, config::ProcessEnvironment());
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);

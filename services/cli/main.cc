@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <string>
 
+#include "services/cli/base/signals.h"
 #include "services/cli/bench_command.h"
 #include "services/cli/chat_command.h"
 #include "services/cli/demo_command.h"
 #include "services/cli/doctor_command.h"
-#include "services/cli/signals.h"
 #include "services/cli/up_command.h"
 #include "services/config/nearest_name.h"
 #include "services/config/option_table.h"

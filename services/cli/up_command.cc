@@ -2,20 +2,20 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "services/base/clock.h"
 #include "services/base/status_macros.h"
-#include "services/cli/http_client.h"
-#include "services/cli/load_progress.h"
-#include "services/cli/metrics_text.h"
-#include "services/cli/table.h"
+#include "services/cli/base/progress_line.h"
+#include "services/cli/base/table.h"
+#include "services/cli/client/http_client.h"
+#include "services/cli/client/metrics_text.h"
+#include "services/cli/cluster/configuration_check.h"
+#include "services/cli/cluster/log_folder.h"
+#include "services/cli/model_check.h"
 #include "services/config/option_table.h"
 
 namespace baton::cli {
@@ -43,6 +43,10 @@ void AddOptions(UpOptions* options, config::OptionTable* table) {
                    "The gateway's HTTP address; port 0 picks one.");
   table->AddString("grpc", &cluster->grpc,
                    "The gateway's gRPC address; port 0 picks one.");
+  table->AddBool("insecure", &cluster->insecure,
+                 "Let the gateway listen beyond loopback; nothing is encrypted "
+                 "and nobody is asked who they are. The other processes stay "
+                 "on loopback.");
   table->AddUint("threads", &cluster->threads, 0, 1024,
                  "Compute threads of each worker; 0: its share of the cores.",
                  't');
@@ -61,33 +65,31 @@ void AddOptions(UpOptions* options, config::OptionTable* table) {
   table->AddStrings("kvstore-flag", &cluster->kvstore_flags,
                     "A flag for the KV store.");
   table->AddString("log-dir", &options->log_dir,
-                   "Folder for the processes' logs; empty: a temporary one.");
+                   "Folder for the processes' logs; empty: a temporary one, "
+                   "kept only after a fault.");
   table->AddString("state-file", &options->state_file,
-                   "JSON file that says what runs where, kept up to date.");
+                   "JSON file that says what runs where, kept up to date and "
+                   "removed at the end.");
   table->Require("model");
 }
 
-absl::StatusOr<std::string> MakeLogDir(
-    const std::string& wanted,
-    const std::map<std::string, std::string>& environment) {
-  if (!wanted.empty()) {
-    std::error_code error;
-    std::filesystem::create_directories(wanted, error);
-    if (error) {
-      return absl::UnavailableError(
-          absl::StrCat("log folder ", wanted, ": ", error.message()));
-    }
-    return wanted;
+// What the programs that will be started say of their configuration: flags that
+// are passed on, their variables, their sections of the file. What else may be
+// wrong with them shows when they start.
+absl::Status CheckProcesses(const ClusterOptions& options,
+                            const std::string& binary_dir) {
+  constexpr char kAnyAddress[] = "127.0.0.1:0";
+  std::vector<ProcessSpec> specs = {GatewaySpec(options, binary_dir)};
+  if (options.kvstore) specs.push_back(KvStoreSpec(options, binary_dir));
+  // All workers have the same options but for their names and roles.
+  specs.push_back(WorkerSpecs(options, binary_dir, 1, kAnyAddress,
+                              options.kvstore ? kAnyAddress : "")
+                      .front());
+  for (const ProcessSpec& spec : specs) {
+    const absl::Status status = CheckConfiguration(spec);
+    if (absl::IsInvalidArgument(status)) return status;
   }
-  const auto variable = environment.find("TMPDIR");
-  std::string path = absl::StrCat(
-      variable != environment.end() ? variable->second : std::string("/tmp"),
-      "/baton-up-XXXXXX");
-  if (mkdtemp(path.data()) == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("log folder ", path, ": ", std::strerror(errno)));
-  }
-  return path;
+  return absl::OkStatus();
 }
 
 void PrintAddresses(const ClusterState& state) {
@@ -123,7 +125,7 @@ class Cluster {
   Cluster(const UpOptions& options, std::string binary_dir, Signals* signals)
       : options_(options),
         binary_dir_(std::move(binary_dir)),
-        progress_(isatty(STDERR_FILENO) != 0),
+        progress_(stderr, isatty(STDERR_FILENO) != 0),
         supervisor_(MakeOptions(), signals, &clock_) {}
 
   // Until a signal ends it (OK) or it cannot start.
@@ -142,6 +144,8 @@ class Cluster {
     supervisor_.Drain();
     return absl::IsCancelled(status) ? absl::OkStatus() : status;
   }
+
+  bool had_faults() const { return supervisor_.had_faults(); }
 
  private:
   Supervisor::Options MakeOptions() {
@@ -181,6 +185,16 @@ class Cluster {
     return absl::OkStatus();
   }
 
+  void ShowLoading(double ratio) {
+    constexpr int kBarWidth = 40;
+    constexpr char kLabel[] = "loading the model";
+    progress_.Show(
+        progress_.terminal()
+            ? RenderProgress(kLabel, ratio, kBarWidth)
+            : absl::StrCat(kLabel, ": ", static_cast<int>(ratio * 100), " %"),
+        clock_.Monotonic());
+  }
+
   absl::Status AwaitReady() {
     while (true) {
       const ClusterState state = supervisor_.State();
@@ -202,7 +216,7 @@ class Cluster {
             LastLines(absl::StrCat(options_.log_dir, "/", process.name, ".log"),
                       10)));
       }
-      progress_.Show(LoadRatio(state), clock_.Monotonic());
+      ShowLoading(LoadRatio(state));
       if (!supervisor_.Watch(absl::Milliseconds(200))) {
         return absl::CancelledError("interrupted");
       }
@@ -212,9 +226,25 @@ class Cluster {
   const UpOptions options_;
   const std::string binary_dir_;
   SystemClock clock_;
-  LoadProgress progress_;
+  ProgressLine progress_;
   Supervisor supervisor_;
 };
+
+absl::Status RunCluster(UpOptions* options, const std::string& binary_dir,
+                        const std::string& temporary, Signals* signals) {
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<LogFolder> logs,
+                         LogFolder::Create(options->log_dir, temporary));
+  options->log_dir = logs->path();
+  Cluster cluster(*options, binary_dir, signals);
+  const absl::Status status = cluster.Run();
+  if (!status.ok() || cluster.had_faults()) {
+    logs->Keep();
+    if (logs->temporary()) {
+      std::fprintf(stderr, "logs are kept in %s\n", logs->path().c_str());
+    }
+  }
+  return status;
+}
 
 }  // namespace
 
@@ -227,27 +257,29 @@ absl::StatusOr<std::string> ExecutableFolder() {
 
 int RunUp(int argc, const char* const* argv, Signals* signals) {
   UpOptions options;
+  const auto folder = ExecutableFolder();
   config::OptionTable table("baton up", "up",
                             "Starts a whole cluster on this machine.");
   AddOptions(&options, &table);
+  table.SetCheck([&] {
+    options.cluster.config_file = table.config_file();
+    BATON_RETURN_IF_ERROR(CheckOptions(options.cluster));
+    return folder.ok() ? CheckProcesses(options.cluster, *folder)
+                       : absl::OkStatus();
+  });
   const auto environment = config::ProcessEnvironment();
   const auto outcome = table.Parse(argc, argv, environment);
   if (outcome.exit) {
     std::fputs(outcome.output.c_str(), outcome.code == 0 ? stdout : stderr);
     return outcome.code;
   }
-  const absl::Status valid = CheckOptions(options.cluster);
-  if (!valid.ok()) {
-    std::fprintf(stderr, "baton up: %s\n",
-                 std::string(valid.message()).c_str());
-    return config::kExitConfig;
-  }
-  const auto folder = ExecutableFolder();
-  const auto log_dir = MakeLogDir(options.log_dir, environment);
-  absl::Status status = folder.ok() ? log_dir.status() : folder.status();
+  absl::Status status =
+      folder.ok() ? CheckModelFile(options.cluster.model) : folder.status();
+  const auto temporary = environment.find("TMPDIR");
   if (status.ok()) {
-    options.log_dir = *log_dir;
-    status = Cluster(options, *folder, signals).Run();
+    status = RunCluster(
+        &options, *folder,
+        temporary != environment.end() ? temporary->second : "/tmp", signals);
   }
   if (status.ok()) return 0;
   std::fprintf(stderr, "baton up: %s\n", std::string(status.message()).c_str());

@@ -25,7 +25,9 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 std::string NearestName(absl::string_view name,
                         const std::vector<std::string>& known) {
-  size_t best = std::max<size_t>(2, name.size() / 3) + 1;
+  const size_t limit =
+      name.size() <= 3 ? 1 : std::max<size_t>(2, name.size() / 3);
+  size_t best = limit + 1;
   std::string nearest;
   for (const std::string& candidate : known) {
     const size_t distance = EditDistance(name, candidate);

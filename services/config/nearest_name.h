@@ -14,8 +14,10 @@ namespace baton::config {
 // into `b` (optimal string alignment).
 size_t EditDistance(absl::string_view a, absl::string_view b);
 
-// The first of the closest names, or empty if every one is further away than a
-// third of the length of `name` (at least two edits are allowed).
+// The first of the closest names, or empty if every one is further away than
+// one edit for a name of up to three letters, two for a longer one, a third of
+// its length from nine letters on. Pass what can be mistyped alone: a common
+// prefix would make everything look close.
 std::string NearestName(absl::string_view name,
                         const std::vector<std::string>& known);
 

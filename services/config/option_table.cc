@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -25,9 +26,44 @@ const std::vector<std::string>& KnownSections() {
   return *sections;
 }
 
+// The right name of a variable whose section is mistyped
+// (BATON_GATEWY_HTTP, BATON_KV_STORE_CAPACITY); empty for any other variable,
+// of which many are not configuration (BATON_CACHE, BATON_MODEL_DIR). One edit
+// is the limit: BATON_STORE_CAPACITY, which compose reads, is two away from
+// the section "kvstore".
+std::string WithSectionCorrected(const std::string& name) {
+  constexpr absl::string_view kPrefix = "BATON_";
+  constexpr size_t kShortestSection = 4;  // one edit in "up" is half of it
+  if (!absl::StartsWith(name, kPrefix)) return "";
+  for (const std::string& section : KnownSections()) {
+    if (absl::StartsWith(name, EnvironmentName(section, ""))) return "";
+  }
+  for (size_t end = name.find('_', kPrefix.size()); end != std::string::npos;
+       end = name.find('_', end + 1)) {
+    const std::string given = absl::AsciiStrToLower(
+        name.substr(kPrefix.size(), end - kPrefix.size()));
+    for (const std::string& section : KnownSections()) {
+      if (section.size() >= kShortestSection && end + 1 < name.size() &&
+          EditDistance(given, section) == 1) {
+        return EnvironmentName(section, name.substr(end + 1));
+      }
+    }
+  }
+  return "";
+}
+
 std::string DidYouMean(const std::string& nearest, absl::string_view prefix) {
   if (nearest.empty()) return "";
   return absl::StrCat("; did you mean ", prefix, nearest, "?");
+}
+
+std::string FaultText(const std::string& program,
+                      const std::vector<std::string>& faults) {
+  if (faults.size() == 1) {
+    return absl::StrCat(program, ": ", faults.front(), "\n");
+  }
+  return absl::StrCat(program, ": ", faults.size(), " configuration faults\n  ",
+                      absl::StrJoin(faults, "\n  "), "\n");
 }
 
 // A setter for one text, from a parser that gives StatusOr<T>.
@@ -55,6 +91,8 @@ struct OptionTable::State {
   std::string summary;
   std::string positional;
   std::vector<std::string>* positional_target = nullptr;
+  std::function<absl::Status()> check;
+  std::string config_file;
   std::vector<Option> options;
   std::vector<std::string> faults;
 
@@ -119,16 +157,26 @@ void OptionTable::State::ReadFile(const std::string& path) {
 void OptionTable::State::ReadEnvironment(
     const std::map<std::string, std::string>& environment) {
   const std::string prefix = EnvironmentName(section, "");
-  std::vector<std::string> known;
+  std::vector<std::string> known;  // without the prefix
   for (const Option& option : options) {
-    known.push_back(EnvironmentName(section, option.name));
+    known.push_back(
+        EnvironmentName(section, option.name).substr(prefix.size()));
   }
   for (const auto& [name, value] : environment) {
-    if (!absl::StartsWith(name, prefix)) continue;
-    const auto match = std::find(known.begin(), known.end(), name);
+    if (!absl::StartsWith(name, prefix)) {
+      const std::string corrected = WithSectionCorrected(name);
+      if (!corrected.empty()) {
+        faults.push_back(absl::StrCat("environment ", name, ": unknown section",
+                                      DidYouMean(corrected, "")));
+      }
+      continue;
+    }
+    const std::string rest = name.substr(prefix.size());
+    const auto match = std::find(known.begin(), known.end(), rest);
     if (match == known.end()) {
-      faults.push_back(absl::StrCat("environment ", name, ": unknown variable",
-                                    DidYouMean(NearestName(name, known), "")));
+      faults.push_back(
+          absl::StrCat("environment ", name, ": unknown variable",
+                       DidYouMean(NearestName(rest, known), prefix)));
       continue;
     }
     Option& option = options[match - known.begin()];
@@ -301,6 +349,14 @@ void OptionTable::AddPositional(absl::string_view name,
   absl::StrAppend(&state_->summary, "\n", name, ": ", help);
 }
 
+void OptionTable::SetCheck(std::function<absl::Status()> check) {
+  state_->check = std::move(check);
+}
+
+const std::string& OptionTable::config_file() const {
+  return state_->config_file;
+}
+
 OptionTable::Outcome OptionTable::Parse(
     int argc, const char* const* argv,
     const std::map<std::string, std::string>& environment) {
@@ -316,20 +372,21 @@ OptionTable::Outcome OptionTable::Parse(
   }
   if (arguments.sample_config) return {true, 0, SampleYaml()};
 
-  std::string file = arguments.config_file;
+  state.config_file = arguments.config_file;
   const auto variable = environment.find("BATON_CONFIG");
-  if (file.empty() && variable != environment.end()) file = variable->second;
-  if (!file.empty()) state.ReadFile(file);
+  if (state.config_file.empty() && variable != environment.end()) {
+    state.config_file = variable->second;
+  }
+  if (!state.config_file.empty()) state.ReadFile(state.config_file);
   state.ReadEnvironment(environment);
   state.ApplyFlags(arguments);
   state.CheckRequired();
+  if (state.faults.empty() && state.check) {
+    const absl::Status checked = state.check();
+    if (!checked.ok()) state.faults.push_back(std::string(checked.message()));
+  }
   if (!state.faults.empty()) {
-    const size_t count = state.faults.size();
-    return {true, kExitConfig,
-            absl::StrCat(state.program, ": ", count,
-                         count == 1 ? " configuration fault\n  "
-                                    : " configuration faults\n  ",
-                         absl::StrJoin(state.faults, "\n  "), "\n")};
+    return {true, kExitConfig, FaultText(state.program, state.faults)};
   }
   if (arguments.print_config) return {true, 0, Origins()};
   if (arguments.check_config) {

@@ -3,13 +3,15 @@
 //
 // Precedence, always: flag > environment (BATON_<SECTION>_<NAME>) > YAML file
 // (--config FILE, map <section>, keys as the long names) > default. An unknown
-// flag, key of the section, or BATON_<SECTION>_ variable refuses to start; all
+// flag, key of the section, or BATON_<SECTION>_ variable refuses to start, and
+// so does a variable whose section is one edit away from a known one; all
 // faults are reported at once, each with file:line or variable name and the
 // nearest known name.
 #ifndef BATON_SERVICES_CONFIG_OPTION_TABLE_H_
 #define BATON_SERVICES_CONFIG_OPTION_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -57,6 +59,10 @@ class OptionTable {
   // What is left on the command line; without this call: an error.
   void AddPositional(absl::string_view name, std::vector<std::string>* target,
                      absl::string_view help);
+  // What the values together must fulfil. Called by Parse, once, when each by
+  // itself is right; a status that is not OK is a configuration fault. All of
+  // a program's checks belong here: --check-config then knows them.
+  void SetCheck(std::function<absl::Status()> check);
 
   // What main should do next.
   struct Outcome {
@@ -67,6 +73,8 @@ class OptionTable {
   Outcome Parse(int argc, const char* const* argv,
                 const std::map<std::string, std::string>& environment);
 
+  // The file that Parse has read: --config, else BATON_CONFIG; empty = none.
+  const std::string& config_file() const;
   // Where each value came from, one line an option: "name = value (flag)".
   std::string Origins() const;
   // A commented sample file of this section.

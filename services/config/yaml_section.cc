@@ -122,7 +122,14 @@ YamlSection ReadYamlSection(const std::string& path, const std::string& section,
     return out;
   }
   try {
-    ReadFile(path, section, sections, YAML::Load(text.str()), &out);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text.str());
+    if (!documents.empty()) {
+      ReadFile(path, section, sections, documents[0], &out);
+    }
+    if (documents.size() > 1) {
+      out.faults.push_back(absl::StrCat(Place(path, documents[1].Mark()),
+                                        ": a second document in the file"));
+    }
   } catch (const YAML::Exception& error) {
     out.faults.push_back(
         absl::StrCat(Place(path, error.mark), ": ", error.msg));

@@ -11,6 +11,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "services/base/log.h"
+#include "services/base/random.h"
+#include "services/http/head_check.h"
 #include "services/http/response_head.h"
 
 namespace baton::http {
@@ -23,11 +26,15 @@ constexpr size_t kReadBytes = 4096;
 // Pipelined bytes kept while busy; with more than these a leaving client is
 // only noticed when its answer is written.
 constexpr size_t kMaxPipelinedBytes = 64 << 10;
+constexpr size_t kMaxLoggedBytes = 128;  // of a path
 constexpr size_t kLingerReadBytes = 256 << 10;
 // How much of an oversized body is read and dropped, and for how long, so
 // that the client reads its answer instead of a connection reset.
 constexpr uint64_t kMaxLingerBytes = 256 << 20;
 constexpr absl::Duration kLingerTime = absl::Seconds(5);
+// From the first probe of a half-closed peer to the last.
+constexpr absl::Duration kProbeAgain = absl::Seconds(1);
+constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 std::string ToString(beast::string_view text) {
   return std::string(text.data(), text.size());
@@ -135,10 +142,47 @@ void Connection::OnWatched(Error error, size_t bytes) {
     lingered_bytes_ += bytes;
     return Linger();
   }
+  if (error == asio::error::eof && phase_ == Phase::kBusy) {
+    return OnHalfClosed();
+  }
   if (error && error != asio::error::operation_aborted) return Close();
   buffer_.commit(bytes);
   if (phase_ == Phase::kIdle && buffer_.size() > 0) return ReadHeader();
   Watch();
+}
+
+void Connection::OnHalfClosed() {
+  half_closed_ = true;
+  // Another read would only say so again; this ends when a reset comes.
+  reading_ = true;
+  socket_.async_wait(Socket::wait_error,
+                     [self = shared_from_this()](Error error) {
+                       if (!error) error = asio::error::connection_reset;
+                       self->OnWatched(error, 0);
+                     });
+  ArmReadTimer(kProbeAgain);
+  ProbePeer(/*last=*/false);
+}
+
+void Connection::ProbePeer(bool last) {
+  std::function<void()> ping;
+  bool left = false;
+  {
+    MutexLock lock(&mutex_);
+    // An answer under way is a probe itself.
+    if (!exchange_.active) return;
+    if (exchange_.on_silent) {
+      ping = exchange_.on_silent;
+      exchange_.last_write = absl::Now();
+    } else if (!exchange_.begun && exchange_.http_1_0) {
+      left = last;
+    } else if (!exchange_.begun) {
+      exchange_.pending += kContinue;
+    }
+  }
+  if (left) return Close();
+  if (ping) ping();
+  Flush();
 }
 
 void Connection::ReadHeader() {
@@ -162,13 +206,12 @@ void Connection::OnHeader(Error error) {
   if (error) return OnReadError(error);
   phase_ = Phase::kBody;
   ArmReadTimer(limits_.body_timeout);
-  const auto& message = parser_->get();
-  if (!absl::EqualsIgnoreCase(ToString(message[beast::http::field::expect]),
-                              "100-continue") ||
-      parser_->is_done()) {
+  if (auto refusal = CheckHead(parser_->get())) {
+    return Reject(*std::move(refusal));
+  }
+  if (!ExpectsContinue(parser_->get()) || parser_->is_done()) {
     return ReadBody();
   }
-  static constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
   out_ = kContinue;
   out_offset_ = 0;
   writing_ = true;
@@ -205,8 +248,7 @@ void Connection::OnReadError(Error error) {
   static const beast::error_category& kProtocol =
       beast::http::make_error_code(beast::http::error::bad_method).category();
   if (error.category() == kProtocol &&
-      error != beast::http::error::end_of_stream &&
-      error != beast::http::error::partial_message) {
+      error != beast::http::error::end_of_stream) {
     return Reject(400, "invalid_value", "The request is not valid HTTP");
   }
   Close();
@@ -222,6 +264,7 @@ void Connection::Dispatch() {
         absl::AsciiStrToLower(ToString(field.name_string())),
         ToString(field.value()));
   }
+  const std::string request_id = RequestId();
   uint64_t id = 0;
   {
     MutexLock lock(&mutex_);
@@ -233,8 +276,10 @@ void Connection::Dispatch() {
     next.head_only = message.method() == beast::http::verb::head;
     next.gone = exchange_.gone;
     next.last_write = absl::Now();
+    next.request_id = request_id;
     exchange_ = std::move(next);
   }
+  path_ = request.path.substr(0, kMaxLoggedBytes);
   request.body = std::move(parser_->get().body());
   parser_.reset();
   phase_ = Phase::kBusy;
@@ -246,17 +291,24 @@ void Connection::Dispatch() {
     Response full = JsonError(503, "unavailable_error", "overloaded",
                               "Too many requests wait for a thread");
     full.headers.emplace_back("retry-after", "1");
+    full.headers.emplace_back("x-request-id", request_id);
     writer->Send(std::move(full));
   }
 }
 
 void Connection::Reject(int status, absl::string_view code,
                         absl::string_view message) {
-  host_->OnRejected(status);
+  Reject(JsonError(status, "invalid_request_error", code, message));
+}
+
+void Connection::Reject(Response response) {
+  const std::string request_id = RequestId();
+  Log(LogLevel::kDebug, "http request refused",
+      {{"status", response.status}, {"request_id", request_id}});
+  response.headers.emplace_back("x-request-id", request_id);
+  host_->OnRejected(response.status);
   phase_ = Phase::kRejecting;
   ArmReadTimer(limits_.write_timeout);
-  const Response response =
-      JsonError(status, "invalid_request_error", code, message);
   HeadOptions head;
   head.keep_alive = false;
   const std::string bytes =
@@ -270,6 +322,12 @@ void Connection::Reject(int status, absl::string_view code,
   out_offset_ = 0;
   writing_ = true;
   WriteSome();
+}
+
+std::string Connection::RequestId() const {
+  const std::string id =
+      UsableRequestId(ToString(parser_->get()["x-request-id"]));
+  return id.empty() ? RandomName("req-") : id;
 }
 
 // Ending --------------------------------------------------------------------
@@ -304,6 +362,8 @@ void Connection::Close() {
     MutexLock lock(&mutex_);
     exchange_.gone = true;
     exchange_.pending.clear();
+    exchange_.taken = 0;
+    CountBytesLocked();
     callbacks = EndLocked();
   }
   ++read_timer_round_;
@@ -329,6 +389,7 @@ void Connection::OnReadTimeout() {
   if (phase_ == Phase::kHeader || phase_ == Phase::kBody) {
     return Reject(408, "request_timeout", "The request came too slowly");
   }
+  if (phase_ == Phase::kBusy) return ProbePeer(/*last=*/true);
   Close();
 }
 

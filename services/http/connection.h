@@ -7,10 +7,17 @@
 //   any → closed
 //
 // While busy a read stays pending, so that a client that leaves is noticed at
-// once and its generation cancelled. A half-closed connection counts as left.
+// once and its generation cancelled. Its end of stream alone does not say that
+// it left: it may only have nothing more to send (shutdown(SHUT_WR)). So it is
+// probed with bytes that mean nothing, a stream's ping or "100 Continue", which
+// a closed peer answers with a reset: at once, and a second later for a peer
+// behind a relay, which only finds out by the second write. HTTP/1.0 has no
+// such bytes before its answer: there the end counts as leaving unless the
+// answer begins within that second.
 #ifndef BATON_SERVICES_HTTP_CONNECTION_H_
 #define BATON_SERVICES_HTTP_CONNECTION_H_
 
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -44,6 +51,8 @@ class ConnectionHost {
   virtual void OnConnectionClosed(Connection* connection) = 0;
   // True once connections are to end after the current answer.
   virtual bool stopping() const = 0;
+  // Bytes that wait for clients, over all connections; from any thread.
+  virtual std::atomic<size_t>* buffered_bytes() = 0;
 };
 
 // All of it runs on the strand of `socket`, but for the Exchange… functions,
@@ -85,13 +94,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
     uint64_t id = 0;
     bool active = false;  // a request waits for its answer
     bool begun = false;
+    bool answered = false;  // Send or Finish was called
     bool chunked = false;
     bool keep_alive = true;
     bool http_1_0 = false;
     bool head_only = false;
     bool gone = false;  // the connection is closed, for good
     bool overflow = false;
-    std::string pending;  // formatted bytes, not yet taken by Flush
+    std::string pending;     // formatted bytes, not yet taken by Flush
+    size_t taken = 0;        // bytes of out_, all kept until all are written
+    size_t counted = 0;      // of pending and taken, in buffered_bytes()
+    std::string request_id;  // the client's; may be empty
     std::function<void()> on_closed;
     std::function<void()> on_silent;
     absl::Duration silent_period;
@@ -101,6 +114,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void AwaitRequest();
   void Watch();
   void OnWatched(Error error, size_t bytes);
+  void OnHalfClosed();
+  void ProbePeer(bool last);
   void ReadHeader();
   void OnHeader(Error error);
   void ReadBody();
@@ -108,8 +123,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnReadError(Error error);
   void Dispatch();
   void Reject(int status, absl::string_view code, absl::string_view message);
+  void Reject(Response response);
+  std::string RequestId() const;
   void Flush();
   void WriteSome();
+  void ArmWriteTimer();
+  void OnWriteTimeout();
+  // Bytes that the kernel holds until the peer takes them.
+  size_t KernelBytes();
+  void Cut(absl::string_view reason);
   void OnWritten(Error error, size_t bytes);
   void FinishExchange();
   void Linger();
@@ -118,6 +140,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnReadTimeout();
   void ArmSilenceTimer(absl::Duration delay);
   void OnSilenceTimer();
+  // Keeps buffered_bytes() true; returns the bytes that this one holds.
+  size_t CountBytesLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PostFlushLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The exchange's end: no more callbacks. Returns them to be destroyed
   // outside the lock.
@@ -138,10 +162,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kIdle;
   bool reading_ = false;
   bool writing_ = false;
+  bool half_closed_ = false;  // the peer sends nothing more
   uint64_t read_timer_round_ = 0;
   uint64_t lingered_bytes_ = 0;
   std::string out_;  // bytes being written
   size_t out_offset_ = 0;
+  size_t kernel_bytes_ = 0;  // when the write timer was armed
+  std::string path_;         // of the last request, for log lines
 
   Mutex mutex_;
   Exchange exchange_ ABSL_GUARDED_BY(mutex_);

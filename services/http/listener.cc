@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "services/base/random.h"
 #include "services/base/status_macros.h"
 #include "services/http/connection.h"
 #include "services/http/response_head.h"
@@ -34,6 +35,7 @@ std::string FullAnswer() {
   Response full =
       JsonError(503, "unavailable_error", "overloaded", "Too many connections");
   full.headers.emplace_back("retry-after", "1");
+  full.headers.emplace_back("x-request-id", RandomName("req-"));
   HeadOptions head;
   head.keep_alive = false;
   return FormatHead(full, head) + full.body;
@@ -93,6 +95,7 @@ struct Listener::Core final : public ConnectionHost,
   void OnBusy(bool is_busy) override;
   void OnConnectionClosed(Connection* connection) override;
   bool stopping() const override { return stopping_flag.load(); }
+  std::atomic<size_t>* buffered_bytes() override { return &buffered; }
 
   const Options options;
   asio::io_context io;
@@ -102,6 +105,7 @@ struct Listener::Core final : public ConnectionHost,
   Handler* handler = nullptr;    // used on I/O and handler threads only
   Executor* executor = nullptr;  // used on I/O threads only
   std::atomic<bool> stopping_flag = false;
+  std::atomic<size_t> buffered = 0;
 
   Mutex mutex;
   CondVar quiet;

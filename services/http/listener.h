@@ -18,13 +18,19 @@
 namespace baton::http {
 
 struct Limits {
-  uint32_t max_header_bytes = 16 << 10;               // beyond: 431
-  uint64_t max_body_bytes = 32 << 20;                 // beyond: 413
-  size_t max_stream_buffer_bytes = 1 << 20;           // beyond: disconnected
+  uint32_t max_header_bytes = 16 << 10;  // beyond: 431
+  uint64_t max_body_bytes = 32 << 20;    // beyond: 413
+  // Bytes of one stream that its client has not read; beyond: disconnected.
+  // A whole answer fits, so that slow reading alone loses nothing.
+  size_t max_stream_buffer_bytes = 64 << 20;
+  // Of all connections; beyond, streams with more than fair_buffer_bytes
+  // unread are disconnected as they grow.
+  size_t max_total_buffer_bytes = 1 << 30;
+  size_t fair_buffer_bytes = 1 << 20;
   absl::Duration header_timeout = absl::Seconds(10);  // whole header: 408
   absl::Duration body_timeout = absl::Seconds(60);    // whole body: 408
   absl::Duration idle_timeout = absl::Seconds(75);    // between requests
-  absl::Duration write_timeout = absl::Seconds(30);   // no progress at all
+  absl::Duration write_timeout = absl::Seconds(60);  // nothing read by the peer
 };
 
 // Thread-safe, but for Stop: one thread at a time.

@@ -38,6 +38,10 @@ struct Response {
 Response JsonError(int status, absl::string_view type, absl::string_view code,
                    absl::string_view message);
 
+// A client's x-request-id, if it can stand in a header and a log line; else
+// empty.
+std::string UsableRequestId(absl::string_view id);
+
 // Answers one request: Send once, or Begin, Write as often as needed, Finish.
 // Dropping the writer before either answers 500, or cuts a begun stream off.
 // Thread-safe; calls never block. After the peer is gone all calls do nothing.
@@ -48,17 +52,18 @@ class ResponseWriter {
 
   // Starts a stream; `head.body` holds its first bytes.
   virtual void Begin(Response head) = 0;
-  // False if the connection is gone. A reader so slow that more than
-  // Limits::max_stream_buffer_bytes wait for it is disconnected.
+  // False if the connection is gone. A slow reader's bytes wait here, up to
+  // Limits::max_stream_buffer_bytes; one that reads nothing is disconnected.
   virtual bool Write(absl::string_view bytes) = 0;
   virtual void Finish() = 0;
 
   // `callback` runs once, on a thread of the listener, if the connection
-  // closes before Send or Finish; at once, in this call, if it is closed
+  // closes before Send or Finish; at once, in this call, if it has done so
   // already. It must not block. Dropped at Send and Finish.
   virtual void OnClosed(std::function<void()> callback) = 0;
-  // `callback` runs each time that nothing was written for `period`, until
-  // Send or Finish. It must not block.
+  // `callback` runs each time that nothing was written for `period`, and when
+  // the client has ended its sending side, until Send or Finish. It must not
+  // block; what it writes shows whether that client still reads.
   virtual void OnSilent(absl::Duration period,
                         std::function<void()> callback) = 0;
 };

@@ -2,7 +2,9 @@
 
 #include <cstdio>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "services/base/log.h"
 
@@ -26,6 +28,10 @@ void ProcessOptions::Declare(config::OptionTable* table) {
 
 absl::Status ProcessOptions::Check() const {
   for (const std::string* address : {&grpc, &http}) {
+    if (!IsAddress(*address)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "\"", *address, "\" is not host:port with a port from 0 to 65535"));
+    }
     if (!insecure && !IsLoopback(*address)) {
       return absl::InvalidArgumentError(
           absl::StrCat(*address,
@@ -47,6 +53,17 @@ void ProcessOptions::SetUpLog(absl::string_view name) const {
   if (log_level == "warning") log.level = LogLevel::kWarning;
   if (log_level == "error") log.level = LogLevel::kError;
   ConfigureLog(log);
+}
+
+bool IsAddress(absl::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0) return false;
+  const absl::string_view host = text.substr(0, colon);
+  const absl::string_view port = text.substr(colon + 1);
+  uint32_t number = 0;
+  const bool bare_v6 = absl::StrContains(host, ':') && host[0] != '[';
+  return !bare_v6 && !port.empty() && absl::ascii_isdigit(port[0]) &&
+         absl::SimpleAtoi(port, &number) && number <= 65535;
 }
 
 bool IsLoopback(absl::string_view address) {

@@ -23,12 +23,16 @@ struct ProcessOptions {
   // Adds --grpc, --http, --insecure, --drain-timeout, --log-level and
   // --log-format. This must outlive the table.
   void Declare(config::OptionTable* table);
-  // kInvalidArgument: a listener beyond loopback without --insecure (there is
-  // neither encryption nor authentication), or a negative time.
+  // kInvalidArgument: an address that is not host:port, a listener beyond
+  // loopback without --insecure (there is neither encryption nor
+  // authentication), or a negative time. Part of the table's check.
   absl::Status Check() const;
   // `name` stands in each line.
   void SetUpLog(absl::string_view name) const;
 };
+
+// host:port, the host not empty and IPv6 in brackets, the port 0 to 65535.
+bool IsAddress(absl::string_view text);
 
 // 127.0.0.0/8, ::1 and localhost.
 bool IsLoopback(absl::string_view address);

@@ -14,6 +14,8 @@ constexpr double kRequest[] = {.05, .1,  .3,  .5,  .8,  1,   1.5, 2,
                                60,  120, 240, 480, 960, 1920};
 constexpr double kTransfer[] = {.0005, .001, .0025, .005, .01, .025, .05,
                                 .1,    .25,  .5,    1,    2.5, 5,    10};
+constexpr double kOverhead[] = {.00005, .0001, .00025, .0005, .001, .0025,
+                                .005,   .01,   .025,   .05,   .1};
 constexpr double kTokens[] = {1,     2,     5,     10,     20,    50,
                               100,   200,   500,   1000,   2000,  5000,
                               10000, 20000, 50000, 100000, 200000};
@@ -27,6 +29,7 @@ std::span<const double> TimeToFirstTokenBuckets() { return kTimeToFirstToken; }
 std::span<const double> InterTokenBuckets() { return kInterToken; }
 std::span<const double> RequestBuckets() { return kRequest; }
 std::span<const double> TransferBuckets() { return kTransfer; }
+std::span<const double> OverheadBuckets() { return kOverhead; }
 std::span<const double> TokenBuckets() { return kTokens; }
 std::span<const double> ByteBuckets() { return kBytes; }
 

@@ -60,6 +60,8 @@ std::span<const double> TimeToFirstTokenBuckets();
 std::span<const double> InterTokenBuckets();
 std::span<const double> RequestBuckets();
 std::span<const double> TransferBuckets();
+// What a control plane may add: 50 microseconds to 100 milliseconds.
+std::span<const double> OverheadBuckets();
 // Tokens, 1-2-5 series; bytes, 4 KiB to 1 GiB by 4.
 std::span<const double> TokenBuckets();
 std::span<const double> ByteBuckets();

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
+#include "services/telemetry/build_info.h"
 
 namespace baton::telemetry {
 namespace {
@@ -55,8 +56,8 @@ std::optional<http::Response> ProcessEndpoints::Answer(
   }
   http::Response response;
   if (path == "/version") {
-    response.body = absl::StrCat("{\"version\":\"", BATON_VERSION,
-                                 "\",\"commit\":\"", BATON_COMMIT, "\"}");
+    response.body = absl::StrCat("{\"version\":\"", BuildVersion(),
+                                 "\",\"commit\":\"", BuildCommit(), "\"}");
     return response;
   }
   if (!ready_()) return NotReady();

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "services/base/mutex.h"
+#include "services/telemetry/build_info.h"
 
 namespace baton::telemetry {
 namespace {
@@ -63,8 +64,8 @@ class Registry final : public PrometheusMetrics {
  public:
   explicit Registry(const std::string& role) {
     GetGauge("baton_build_info", "Build and role of this process",
-             {{"version", BATON_VERSION},
-              {"commit", BATON_COMMIT},
+             {{"version", BuildVersion()},
+              {"commit", BuildCommit()},
               {"role", role},
               {"backend", "cpu"}})
         ->Set(1);

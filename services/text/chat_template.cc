@@ -11,6 +11,7 @@
 #include "jinja/lexer.h"
 #include "jinja/parser.h"
 #include "jinja/runtime.h"
+#include "services/base/error_details.h"
 #include "services/base/status_macros.h"
 #include "services/text/template_values.h"
 
@@ -92,10 +93,21 @@ class JinjaTemplate : public ChatTemplate {
   absl::StatusOr<std::vector<TextSpan>> Render(
       const std::vector<ChatTurn>& turns,
       absl::string_view kwargs_json) const override {
+    absl::string_view field = kTemplateKwargsField;
+    auto spans = TryRender(turns, kwargs_json, &field);
+    if (spans.ok()) return spans;
+    return WithField(spans.status(), field);
+  }
+
+ private:
+  // `field`: what is being read when an error comes.
+  absl::StatusOr<std::vector<TextSpan>> TryRender(
+      const std::vector<ChatTurn>& turns, absl::string_view kwargs_json,
+      absl::string_view* field) const {
     jinja::budget budget = MakeBudget(options_);
     const jinja::budget_scope scope(budget);
     try {
-      return Execute(turns, kwargs_json);
+      return Execute(turns, kwargs_json, field);
     } catch (const jinja::limit_exception& e) {
       return LimitError(e);
     } catch (const jinja::template_exception& e) {
@@ -107,13 +119,14 @@ class JinjaTemplate : public ChatTemplate {
     }
   }
 
- private:
   absl::StatusOr<std::vector<TextSpan>> Execute(
-      const std::vector<ChatTurn>& turns, absl::string_view kwargs_json) const {
+      const std::vector<ChatTurn>& turns, absl::string_view kwargs_json,
+      absl::string_view* field) const {
     jinja::context context(source_);
     context.set_val("add_generation_prompt",
                     jinja::mk_val<jinja::value_bool>(true));
     BATON_RETURN_IF_ERROR(SetKwargs(kwargs_json, kMaxKwargsDepth, context));
+    *field = kTemplateMessagesField;
     context.set_val("bos_token", jinja::mk_val<jinja::value_string>(bos_));
     context.set_val("eos_token", jinja::mk_val<jinja::value_string>(eos_));
     context.set_val("messages", MessagesValue(turns));

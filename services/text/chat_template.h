@@ -23,6 +23,11 @@ inline constexpr char kChatMlTemplate[] =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
+// The error field (services/base/error_details.h) of Render: which of its
+// arguments was at fault.
+inline constexpr char kTemplateMessagesField[] = "messages";
+inline constexpr char kTemplateKwargsField[] = "chat_template_kwargs";
+
 struct ChatTurn {
   std::string role;
   std::string content;
@@ -62,7 +67,8 @@ class ChatTemplate {
   // `kwargs_json`: a JSON object of further template variables
   // (enable_thinking…), not messages, bos_token or eos_token; empty = none.
   // Errors: kInvalidArgument (kwargs, raise_exception of the template with its
-  // message, a fault at run time), kResourceExhausted (a limit).
+  // message, a fault at run time), kResourceExhausted (a limit); each with one
+  // of the fields above.
   virtual absl::StatusOr<std::vector<TextSpan>> Render(
       const std::vector<ChatTurn>& turns,
       absl::string_view kwargs_json) const = 0;

@@ -18,6 +18,8 @@ namespace {
 constexpr char kModel[] = "tokenizer.ggml.model";
 constexpr char kPre[] = "tokenizer.ggml.pre";
 constexpr char kMerges[] = "tokenizer.ggml.merges";
+// One row a token: [width, tokens].
+constexpr char kEmbedding[] = "token_embd.weight";
 
 // What text a token gives, and whether text can become it.
 struct TokenTexts {
@@ -146,6 +148,18 @@ absl::StatusOr<T> Required(absl::StatusOr<T> value) {
   return value;
 }
 
+// A token without a row would be a read beyond the tensor; a row without a
+// token could be sampled and have no text. A header alone may name no tensors.
+absl::Status CheckEmbedding(const gguf::GgufHeader& header, size_t tokens) {
+  const gguf::GgufTensorInfo* embedding = header.FindTensor(kEmbedding);
+  if (embedding == nullptr) return absl::OkStatus();
+  const int64_t rows = embedding->shape.size() < 2 ? 1 : embedding->shape[1];
+  if (rows == static_cast<int64_t>(tokens)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer.ggml.tokens: ", tokens, " tokens, but ",
+                   kEmbedding, " has ", rows, " rows"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
@@ -165,6 +179,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
   BATON_ASSIGN_OR_RETURN(
       Vocabulary vocabulary,
       Required(LoadVocabulary(header, pretokenizer->adds_bos())));
+  BATON_RETURN_IF_ERROR(CheckEmbedding(header, vocabulary.texts.size()));
   BATON_ASSIGN_OR_RETURN(const std::vector<std::string> merges,
                          Required(header.StringArray(kMerges)));
   TokenTexts texts = MakeTexts(vocabulary);

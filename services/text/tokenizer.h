@@ -25,9 +25,11 @@ struct TextSpan {
 
 class Tokenizer {
  public:
-  // Errors: kInvalidArgument naming the key that is missing or of the wrong
-  // type; kUnimplemented naming the tokenizer model or pre-tokenizer that is
-  // not supported.
+  // The one check of whether a model's text can be served: gateway, worker and
+  // doctor ask here. Errors, one line: kInvalidArgument naming the key that is
+  // missing, of the wrong type, or at odds with the vocabulary (ids outside it,
+  // a token_embd.weight of another size); kUnimplemented naming the tokenizer
+  // model or pre-tokenizer that is not supported.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(
       const gguf::GgufHeader& header);
   virtual ~Tokenizer() = default;

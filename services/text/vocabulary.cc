@@ -16,6 +16,9 @@ constexpr char kTokens[] = "tokenizer.ggml.tokens";
 constexpr char kTokenType[] = "tokenizer.ggml.token_type";
 constexpr char kBos[] = "tokenizer.ggml.bos_token_id";
 constexpr char kEos[] = "tokenizer.ggml.eos_token_id";
+// Read by gguf::EndTokens, which leaves out what it cannot use.
+constexpr const char* kFurtherEnds[] = {"tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id"};
 constexpr char kAddBos[] = "tokenizer.ggml.add_bos_token";
 constexpr char kAddEos[] = "tokenizer.ggml.add_eos_token";
 
@@ -96,6 +99,9 @@ absl::StatusOr<Vocabulary> LoadVocabulary(const gguf::GgufHeader& header,
   BATON_RETURN_IF_ERROR(LoadKinds(header, vocabulary));
   BATON_ASSIGN_OR_RETURN(vocabulary.bos, OptionalToken(header, kBos, count));
   BATON_ASSIGN_OR_RETURN(vocabulary.eos, OptionalToken(header, kEos, count));
+  for (const char* key : kFurtherEnds) {
+    BATON_RETURN_IF_ERROR(OptionalToken(header, key, count).status());
+  }
   BATON_ASSIGN_OR_RETURN(vocabulary.adds_bos,
                          OptionalBool(header, kAddBos, family_adds_bos));
   BATON_ASSIGN_OR_RETURN(vocabulary.adds_eos,

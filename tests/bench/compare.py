@@ -3,6 +3,7 @@
 
 Rows: {name, baton, peer, unit, ratio, command, cpu, isa}; medians over the
 rounds; ratio > 1 means that Baton is better (for times it is peer / baton).
+Where the peer is "budget", its figure is what Baton allows itself.
 """
 import argparse
 import json
@@ -18,6 +19,7 @@ import threading
 import time
 import urllib.request
 
+KV_MIB = 256  # each worker's KV cache
 
 def cpu_name():
     with open("/proc/cpuinfo", encoding="utf-8") as info:
@@ -47,7 +49,7 @@ def baton_engine(options, more):
 
 def llama_bench(options, threads, more):
     command = [f"{options.peer}/llama-bench", "-m", options.model, "-t",
-               str(threads), "-r", "1", "-o", "json", "-fa", "0"] + more
+               str(threads), "-r", "1", "-o", "json"] + more
     return json.loads(run(command))[0]["avg_ts"], " ".join(command)
 
 
@@ -111,7 +113,9 @@ class Servers:
         self.commands = [
             [f"{options.baton}/baton", "up", "--model", options.model,
              "--http", f"127.0.0.1:{baton_port}", "--grpc", "127.0.0.1:0",
-             "--log-dir", self.directory.name, "--threads", "1"],
+             "--log-dir", self.directory.name, "--threads", "1",
+             "--kv-memory", f"{KV_MIB}MiB", "--state-file",
+             os.path.join(self.directory.name, "state.json")],
             [f"{options.peer}/llama-server", "-m", options.model, "--host",
              "127.0.0.1", "--port", str(peer_port), "-t", "1", "-np", "4",
              "-c", "8192", "--no-webui"]]
@@ -126,6 +130,37 @@ class Servers:
         for process in self.processes:
             process.wait(timeout=30)
         self.directory.cleanup()
+
+
+    def state(self):
+        path = os.path.join(self.directory.name, "state.json")
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+
+
+def resident_mb(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+        return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) / 1024
+
+
+def median_of_histogram(url, name, stage):
+    """The median of a Prometheus histogram, linear within its bucket; ms."""
+    text = urllib.request.urlopen(url + "/metrics", timeout=5).read().decode()
+    buckets = []
+    for line in text.splitlines():
+        match = re.match(name + r'_bucket\{(.*)\} (\S+)', line)
+        if match and f'stage="{stage}"' in match.group(1):
+            bound = re.search(r'le="([^"]+)"', match.group(1)).group(1)
+            buckets.append((float(bound), float(match.group(2))))
+    buckets.sort()
+    half = buckets[-1][1] / 2
+    low, below = 0.0, 0.0
+    for bound, count in buckets:
+        if count >= half:
+            return 1000 * (low + (bound - low) * (half - below) /
+                           max(count - below, 1))
+        low, below = bound, count
+    return float("inf")
 
 
 def prompt_of(tokens, salt):
@@ -169,6 +204,17 @@ def server_rows(options, add):
         command = " | ".join(" ".join(c) for c in servers.commands)
         add("ttft512/server", ttft[0], ttft[1], "ms", command, inverse=True)
         add("streams4/server", streams[0], streams[1], "t/s", command)
+        for stage in ("request", "token"):
+            share = median_of_histogram(
+                servers.baton, "baton_gateway_overhead_seconds", stage)
+            add(f"gateway-share/{stage}", [share], [1.0], "ms", command,
+                inverse=True, peer="budget")
+        model_mb = os.path.getsize(options.model) / 2**20
+        for worker in servers.state()["workers"]:
+            beyond = resident_mb(worker["pid"]) - model_mb - KV_MIB
+            add(f"resident-beyond-model-and-kv/{worker['role']}",
+                [max(beyond, 1.0)], [150.0], "MiB", command, inverse=True,
+                peer="budget")
     finally:
         servers.stop()
 
@@ -185,14 +231,15 @@ def main():
     print(f"cpu: {cpu} ({isa})")
     rows = []
 
-    def add(name, ours, theirs, unit, command, inverse=False):
+    def add(name, ours, theirs, unit, command, inverse=False,
+            peer="llama.cpp"):
         a, b = statistics.median(ours), statistics.median(theirs)
         ratio = b / a if inverse else a / b
-        rows.append({"name": f"{name}/smollm2/Q4_1/llama.cpp/{isa}",
+        rows.append({"name": f"{name}/smollm2/Q4_1/{peer}/{isa}",
                      "baton": round(a, 3), "peer": round(b, 3), "unit": unit,
                      "ratio": round(ratio, 3), "command": command,
                      "cpu": cpu, "isa": isa})
-        print(f"{name:20} baton {a:10.1f} {unit:4} llama.cpp {b:10.1f} "
+        print(f"{name:37} baton {a:9.2f} {unit:4} {peer} {b:9.2f} "
               f"{unit:4} ratio {ratio:.3f}  (min {min(ours):.1f} "
               f"max {max(ours):.1f})", flush=True)
 

@@ -7,16 +7,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 cache=$(cmake/fetch.sh --print)
 llama=$(cmake/fetch.sh --upstream)
 peer=$cache/peer-$(basename "$llama")
+# shellcheck source=cmake/heartbeat.sh
+source cmake/heartbeat.sh
+# shellcheck source=cmake/configure.sh
+source cmake/configure.sh
 if [ ! -x "$peer/bin/llama-server" ]; then
-  echo "building llama-bench and llama-server (once)"
-  cmake -S "$llama" -B "$peer" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  with_heartbeat "configuring llama.cpp" quietly cmake -S "$llama" -B "$peer" \
+    -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache \
     -DLLAMA_CURL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_UI=OFF \
-    -DLLAMA_BUILD_WEBUI=OFF >/dev/null
-  ninja -C "$peer" llama-bench llama-server
+    -DLLAMA_BUILD_WEBUI=OFF
+  with_heartbeat "building llama-bench and llama-server (once)" \
+    ninja -C "$peer" llama-bench llama-server
 fi
-cmake --preset release -DBATON_BENCH=ON >/dev/null
-ninja -C build/release
+configure release
+with_heartbeat "building" ninja -C build/release baton baton-gateway \
+  baton-worker baton-kvstore baton-engine-bench
 exec python3 tests/bench/compare.py --baton build/release/bin \
   --peer "$peer/bin" \
   --model "$cache/models/SmolLM2-135M-Instruct.Q4_1.gguf" "$@"

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "absl/strings/numbers.h"
-#include "services/cli/child_process.h"
-#include "services/cli/listening_line.h"
+#include "services/cli/cluster/child_process.h"
+#include "services/cli/cluster/listening_line.h"
 #include "tests/support/cluster_process.h"
 #include "tests/support/http_client.h"
 #include "tests/support/token_client.h"

@@ -3,9 +3,18 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
 #include <functional>
+#include <future>
 #include <memory>
+#include <thread>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "baton/v1/completion.grpc.pb.h"
 #include "gateway/api/completion_service.h"
 #include "gateway/flow/flow_generator.h"
@@ -25,6 +34,7 @@ using testing_support::FakeBehaviour;
 using testing_support::FakeTokenizer;
 using testing_support::FakeWorker;
 
+constexpr char kPrompt[] = "hello";
 constexpr char kWhole[] = "abcdefghi";  // nine letters and the end token
 
 class FixedModel final : public ModelSource {
@@ -37,6 +47,7 @@ class FixedModel final : public ModelSource {
     model_ = model;
   }
   std::shared_ptr<const ServedModel> Current() const override { return model_; }
+  absl::Status Problem() const override { return absl::OkStatus(); }
 
  private:
   std::shared_ptr<const ServedModel> model_;
@@ -52,7 +63,8 @@ struct Answer {
 
 class GatewayFlowTest : public ::testing::Test {
  protected:
-  static AdmissionQueue::Options Queue() { return {1, 0}; }
+  explicit GatewayFlowTest(AdmissionQueue::Options queue = {1, 0})
+      : gate_(queue, &clock_, metrics_.get()) {}
 
   void SetUp() override {
     FlowEnvironment environment;
@@ -67,8 +79,8 @@ class GatewayFlowTest : public ::testing::Test {
         FlowGenerator::Options{}, environment, metrics_.get(), [this] {
           return FlowText{"fake", model_.Current()->tokenizer};
         });
-    front_ = std::make_unique<CompletionFront>(
-        ApiEnvironment{generator_.get(), &builder_, &model_, &executor_});
+    front_ = std::make_unique<CompletionFront>(ApiEnvironment{
+        generator_.get(), &builder_, &model_, &executor_, &clock_});
     auto server = rpc::Server::Start({}, {front_.get()}, metrics_.get());
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -115,14 +127,15 @@ class GatewayFlowTest : public ::testing::Test {
   }
 
   Answer Complete(grpc::ClientContext* context,
-                  const std::function<void(const Answer&)>& on_text = {}) {
+                  const std::function<void(const Answer&)>& on_text = {},
+                  const char* prompt = kPrompt) {
     v1::CompletionRequest request;
-    request.set_text("hello");
+    request.set_text(prompt);
     request.mutable_sampling()->set_temperature(0);
     auto stream = stub_->StreamCompletion(context, request);
     Answer answer;
     v1::GenerationEvent event;
-    uint32_t position = 6;  // the prompt has five letters and BOS
+    uint32_t position = static_cast<uint32_t>(std::strlen(prompt)) + 1;  // BOS
     while (stream->Read(&event)) {
       if (event.has_delta()) {
         answer.text += event.delta().text();
@@ -141,6 +154,19 @@ class GatewayFlowTest : public ::testing::Test {
       if (key == "baton-reason") answer.reason = text;
     }
     return answer;
+  }
+  // Of all phases and reasons.
+  double Retries() {
+    double sum = 0;
+    const std::string exposition = metrics_->Exposition();
+    for (absl::string_view line : absl::StrSplit(exposition, '\n')) {
+      double value = 0;
+      if (absl::StartsWith(line, "baton_request_retries_total{") &&
+          absl::SimpleAtod(line.substr(line.rfind(' ') + 1), &value)) {
+        sum += value;
+      }
+    }
+    return sum;
   }
   Answer Complete() {
     grpc::ClientContext context;
@@ -165,7 +191,7 @@ class GatewayFlowTest : public ::testing::Test {
   GrpcWorkerProbe probe_{&channels_};
   GrpcPrefillClient prefill_client_{&channels_, &clock_};
   GrpcDecodeClient decode_client_{&channels_, &clock_};
-  AdmissionGate gate_{Queue(), &clock_, metrics_.get()};
+  AdmissionGate gate_;
   const Router router_{{}};
   FixedModel model_;
   RequestBuilder builder_{{}, &model_, &clock_};
@@ -297,6 +323,56 @@ TEST_F(GatewayFlowTest, DeadlineFreesTheWorker) {
   EXPECT_TRUE(Await([&] { return worker->open_calls() == 0; }));
 }
 
+class CrowdedGatewayTest : public GatewayFlowTest {
+ protected:
+  CrowdedGatewayTest() : GatewayFlowTest({64, 64}) {}
+};
+
+// Both workers stay ready for everybody else, whatever the moment at which the
+// deadlines strike. Nothing probes while the clients run, so that a worker
+// suspected even once would stay lost.
+TEST_F(CrowdedGatewayTest, ExpiredDeadlinesTakeNoWorkerFromOthers) {
+  Add(v1::SERVER_ROLE_PREFILL);
+  FakeWorker* decode = Add(v1::SERVER_ROLE_DECODE);
+  FakeBehaviour behaviour;
+  behaviour.hang_after = 1;
+  behaviour.hang_prompt = 4;  // "bye" and BOS
+  decode->Set(behaviour);
+  Connect();
+  poller_->Stop();
+  std::atomic<bool> stop{false};
+  std::atomic<int> answers{0};
+  std::jthread victim([&] {
+    while (!stop) {
+      ExpectWhole(Complete());
+      ++answers;
+    }
+  });
+  {
+    std::vector<std::jthread> clients;
+    for (int client = 0; client < 6; ++client) {
+      clients.emplace_back([&, client] {
+        for (int i = 0; i < 25; ++i) {
+          grpc::ClientContext context;
+          const auto timeout =
+              absl::Microseconds(300 + 1700 * i + 211 * client);
+          context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+          EXPECT_EQ(Complete(&context, {}, "bye").status.error_code(),
+                    grpc::StatusCode::DEADLINE_EXCEEDED);
+        }
+      });
+    }
+  }
+  EXPECT_TRUE(Await([&] { return answers > 0; }));
+  stop = true;
+  victim.join();
+  for (const WorkerSnapshot& worker : registry_.Snapshot()->workers) {
+    EXPECT_TRUE(worker.ready) << worker.address << " " << worker.state;
+  }
+  EXPECT_EQ(Retries(), 0);
+  EXPECT_TRUE(Await([&] { return decode->open_calls() == 0; }));
+}
+
 TEST_F(GatewayFlowTest, FullQueueIsRefusedWithAHint) {
   FakeWorker* worker = Add(v1::SERVER_ROLE_ANY);
   FakeBehaviour behaviour;
@@ -313,6 +389,29 @@ TEST_F(GatewayFlowTest, FullQueueIsRefusedWithAHint) {
   EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(refused.reason, "queue_full");
   EXPECT_EQ(refused.retry_after_ms, "1000");
+}
+
+TEST_F(GatewayFlowTest, ServerThatIsNoWorkerFailsItsProbe) {
+  for (const auto role : {v1::SERVER_ROLE_GATEWAY, v1::SERVER_ROLE_KVSTORE,
+                          v1::SERVER_ROLE_UNSPECIFIED}) {
+    const FakeWorker server(role, 1);
+    std::promise<absl::Status> status;
+    probe_.Probe(server.address(), true, absl::Seconds(10),
+                 [&](ProbeResult result) { status.set_value(result.status); });
+    EXPECT_TRUE(absl::IsFailedPrecondition(status.get_future().get()));
+  }
+}
+
+TEST(ChannelCacheTest, KeepsTheLastUsedChannelsOnly) {
+  ChannelCache channels;
+  const auto used = channels.Get("127.0.0.1:1");
+  const auto unused = channels.Get("127.0.0.1:2");
+  for (size_t i = 0; i < 2 * ChannelCache::kMaxChannels; ++i) {
+    channels.Get(absl::StrCat("127.0.0.2:", i + 1));
+    ASSERT_EQ(channels.Get("127.0.0.1:1"), used);
+  }
+  EXPECT_EQ(channels.size(), ChannelCache::kMaxChannels);
+  EXPECT_NE(channels.Get("127.0.0.1:2"), unused);
 }
 
 TEST_F(GatewayFlowTest, WithoutWorkersTheAnswerSaysSo) {

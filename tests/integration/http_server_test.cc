@@ -144,6 +144,48 @@ TEST_F(HttpFront, CancelsAPlainAnswerWhoseClientLeavesBeforeAnyText) {
   EXPECT_TRUE(generator_.AwaitCancels(1));
 }
 
+// Long before its next ping would be due.
+TEST_F(HttpFront, CancelsAStreamWhoseClientLeavesBeforeAnyText) {
+  options_.ping_interval = absl::Hours(1);
+  StartServer();
+  Client client(server_->port());
+  client.Send(PostRequest(kChat, kHelloStream));
+  ASSERT_TRUE(generator_.AwaitStarts(1));
+  client.Close();
+  EXPECT_TRUE(generator_.AwaitCancels(1));
+}
+
+TEST_F(HttpFront, CancelsAStreamWhoseReaderStops) {
+  options_.listener.limits.write_timeout = absl::Milliseconds(100);
+  StartServer();
+  Client client(server_->port());
+  client.Send(PostRequest(kChat, kHelloStream));
+  ASSERT_TRUE(generator_.AwaitStarts(1));
+  auto sink = generator_.sink(0);
+  for (int i = 0; i < 16; ++i) {
+    sink->OnText(std::string(1 << 20, 'x'), {EmittedToken{1}});
+  }
+  EXPECT_TRUE(generator_.AwaitCancels(1));
+}
+
+TEST_F(HttpFront, AnswersClientsThatOnlyEndedTheirSendingSide) {
+  options_.ping_interval = absl::Hours(1);
+  StartServer();
+  for (size_t i = 0; const char* body : {kHello, kHelloStream}) {
+    Client client(server_->port());
+    client.Send(PostRequest(kChat, body));
+    client.CloseSending();
+    ASSERT_TRUE(generator_.AwaitStarts(i + 1));
+    // The probes: the client's end has been seen.
+    const char* probe = i == 0 ? "100 Continue\r\n\r\n" : ": ping\n\n";
+    EXPECT_NE(client.ReadUntil(probe), "");
+    AnswerHello(generator_.spec(i), generator_.sink(i).get());
+    EXPECT_NE(client.ReadUntil(i == 0 ? "\"hello\"" : "[DONE]"), "");
+    ++i;
+  }
+  EXPECT_EQ(generator_.cancels(), 0u);
+}
+
 TEST_F(HttpFront, DoesNotCancelWhatHasEnded) {
   generator_.SetScript(AnswerHello);
   {
@@ -190,6 +232,8 @@ struct BadBody {
 };
 
 TEST_F(HttpFront, RefusesBadBodiesWithAnErrorObject) {
+  const std::string long_chat = R"({"messages":[{"role":"user","content":")" +
+                                std::string(5000, 'a') + R"("}]})";
   const BadBody cases[] = {
       {"", 400, "invalid_value", nullptr},
       {std::string(10000, '['), 400, "invalid_value", nullptr},
@@ -208,6 +252,18 @@ TEST_F(HttpFront, RefusesBadBodiesWithAnErrorObject) {
        "model_not_found", "model"},
       {R"({"messages":[{"role":"user","content":"raise"}]})", 400,
        "invalid_value", "messages"},
+      {R"({"messages":[{"role":"user","content":"a"}],
+           "chat_template_kwargs":{"bad":1}})",
+       400, "invalid_value", "chat_template_kwargs"},
+      {R"({"messages":[{"role":"user","content":"a"}],
+           "max_completion_tokens":0})",
+       400, "invalid_value", "max_completion_tokens"},
+      {R"({"messages":[{"role":"user","content":"a"}],
+           "max_tokens":1,"max_completion_tokens":99999})",
+       400, "context_length_exceeded", "max_completion_tokens"},
+      {R"({"messages":[{"role":"user","content":"a"}],"repeat_penalty":0})",
+       400, "invalid_value", "repeat_penalty"},
+      {long_chat, 400, "context_length_exceeded", "messages"},
   };
   for (const BadBody& bad : cases) {
     const ClientResponse response = Ask(PostRequest(kChat, bad.body));
@@ -230,6 +286,20 @@ TEST_F(HttpFront, SaysLoadingWhileThereIsNoModel) {
   EXPECT_EQ(Ask(GetRequest("/livez")).status, 200);
   EXPECT_TRUE(Json::parse(Ask(GetRequest("/v1/models")).body)["data"].empty());
   EXPECT_EQ(Ask(GetRequest("/v1/models/x")).status, 503);
+}
+
+TEST_F(HttpFront, SaysWhyTheModelCannotBeUsed) {
+  models_.Set(nullptr);
+  models_.SetProblem(absl::UnimplementedError("pre-tokenizer x"));
+  ready_ = false;
+  const ClientResponse response = Ask(PostRequest(kChat, kHello));
+  EXPECT_EQ(response.status, 503);
+  const Json error = Json::parse(response.body)["error"];
+  EXPECT_EQ(error["code"], "model_unusable");
+  EXPECT_NE(error["message"].get<std::string>().find("pre-tokenizer x"),
+            std::string::npos);
+  EXPECT_EQ(response.headers.count("retry-after"), 1u);
+  EXPECT_EQ(Ask(GetRequest("/readyz")).status, 503);
 }
 
 TEST_F(HttpFront, DescribesTheModelUnderAllNamesOfItsContext) {

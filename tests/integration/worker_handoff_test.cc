@@ -307,6 +307,24 @@ TEST_F(WorkerHandoffTest, ResumeOfAWholeAnswerOnlyFinishes) {
   EXPECT_TRUE(AtRest());
 }
 
+TEST_F(WorkerHandoffTest, MoreThanAWholeAnswerIsRefused) {
+  // Beyond max_tokens; and, where none is set, beyond the context.
+  for (const bool limited : {true, false}) {
+    Ask ask = Greedy(100);
+    if (!limited) ask.stop.clear_max_tokens();
+    const size_t room = limited ? ask.stop.max_tokens()
+                                : decode_.context().context_length - 100;
+    DecodeStream stream(decode_);
+    ASSERT_TRUE(stream.Reserve(ask));
+    stream.Start(std::vector<TokenId>(room + 1, 1), std::nullopt);
+    const grpc::Status status = stream.Finish();
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT)
+        << status.error_message();
+    EXPECT_FALSE(stream.finished.has_value());
+    EXPECT_TRUE(AtRest());
+  }
+}
+
 TEST_F(WorkerHandoffTest, FirstTokenThatEndsTheRequestHasNoManifest) {
   Ask ask = Greedy(100);
   ask.stop.set_max_tokens(1);

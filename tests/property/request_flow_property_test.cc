@@ -27,7 +27,7 @@ TokenId AnswerToken(uint32_t index) {
 class RandomRun {
  public:
   explicit RandomRun(uint64_t seed)
-      : random_(seed), harness_(MakeSpec("prompt", 100), Workers()) {}
+      : random_(seed), harness_(Spec(), Workers()) {}
 
   void Run() {
     harness_.Admit();
@@ -37,6 +37,11 @@ class RandomRun {
     }
     ASSERT_TRUE(harness_.flow.ended()) << "never ended";
     EXPECT_NE(harness_.report.has_value(), harness_.error.has_value());
+    if (harness_.error.has_value() && harness_.now >= deadline_) {
+      EXPECT_TRUE(absl::IsDeadlineExceeded(*harness_.error) ||
+                  absl::IsCancelled(*harness_.error))
+          << *harness_.error;
+    }
     if (harness_.report.has_value()) {
       EXPECT_EQ(harness_.tokens.size(), kAnswer);
       EXPECT_EQ(harness_.report->completion_tokens, kAnswer);
@@ -48,11 +53,24 @@ class RandomRun {
     }
   }
   bool answered() const { return harness_.report.has_value(); }
+  bool timed_out() const {
+    return harness_.error.has_value() &&
+           absl::IsDeadlineExceeded(*harness_.error);
+  }
   uint32_t resumes() const {
     return harness_.report.has_value() ? harness_.report->resumes : 0;
   }
 
  private:
+  // One request in four has a deadline that may fall into any state.
+  GenerationSpec Spec() {
+    GenerationSpec spec = MakeSpec("prompt", 100);
+    if (Pick(4) == 0) {
+      spec.deadline = spec.arrival + absl::Milliseconds(Pick(1000));
+    }
+    deadline_ = spec.deadline;
+    return spec;
+  }
   std::vector<WorkerSnapshot> Workers() {
     std::vector<WorkerSnapshot> workers;
     for (int i = 0; i < Pick(3); ++i) {
@@ -74,7 +92,7 @@ class RandomRun {
   }
 
   absl::Status RandomFault() {
-    switch (Pick(8)) {
+    switch (Pick(10)) {
       case 0:
         return absl::AbortedError("x");
       case 1:
@@ -88,6 +106,10 @@ class RandomRun {
       case 5:
         return Pick(20) == 0 ? absl::InvalidArgumentError("x")
                              : absl::NotFoundError("x");
+      case 6:
+        return absl::DeadlineExceededError("x");
+      case 7:
+        return absl::CancelledError("x");
       default:
         return absl::UnavailableError("x");
     }
@@ -106,7 +128,9 @@ class RandomRun {
     } else {
       StepStream();
     }
-    if (!harness_.flow.ended() && harness_.now >= harness_.flow.NextWake()) {
+    // The runner's timer is late now and then.
+    if (!harness_.flow.ended() && Pick(3) > 0 &&
+        harness_.now >= harness_.flow.NextWake()) {
       harness_.Tick(absl::ZeroDuration());
     }
   }
@@ -183,6 +207,7 @@ class RandomRun {
   }
 
   std::mt19937_64 random_;
+  absl::Duration deadline_;
   FlowHarness harness_;
   std::set<StreamNumber> over_;
   std::set<StreamNumber> reserved_;
@@ -196,6 +221,7 @@ TEST(RequestFlowPropertyTest, OneEndAndEveryTokenOnce) {
   const uint64_t last = fixed != nullptr ? first : 3000;
   uint32_t answered = 0;
   uint32_t resumed = 0;
+  uint32_t timed_out = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
     SCOPED_TRACE("BATON_TEST_SEED=" + std::to_string(seed));
     RandomRun run(seed);
@@ -203,11 +229,13 @@ TEST(RequestFlowPropertyTest, OneEndAndEveryTokenOnce) {
     if (::testing::Test::HasFailure()) return;
     answered += run.answered();
     resumed += run.resumes() > 0;
+    timed_out += run.timed_out();
   }
   if (fixed == nullptr) {
     // Else the test would prove nothing.
     EXPECT_GT(answered, 1500u);
     EXPECT_GT(resumed, 500u);
+    EXPECT_GT(timed_out, 100u);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gateway/prompt/request_builder.h"
+#include "services/base/error_details.h"
 #include "services/base/mutex.h"
 
 namespace baton::gateway {
@@ -57,6 +58,10 @@ class PlainTemplate final : public text::ChatTemplate {
   absl::StatusOr<std::vector<text::TextSpan>> Render(
       const std::vector<text::ChatTurn>& turns,
       absl::string_view kwargs_json) const override {
+    if (kwargs_json == R"({"bad":1})") {
+      return WithField(absl::InvalidArgumentError("bad cannot be set"),
+                       text::kTemplateKwargsField);
+    }
     std::vector<text::TextSpan> spans;
     for (const text::ChatTurn& turn : turns) {
       if (turn.content == "raise") {
@@ -97,6 +102,14 @@ class FakeModelSource final : public ModelSource {
     MutexLock lock(&mutex_);
     return model_;
   }
+  absl::Status Problem() const override {
+    MutexLock lock(&mutex_);
+    return problem_;
+  }
+  void SetProblem(const absl::Status& problem) {
+    MutexLock lock(&mutex_);
+    problem_ = problem;
+  }
   void Set(std::shared_ptr<const ServedModel> model) {
     MutexLock lock(&mutex_);
     model_ = std::move(model);
@@ -105,6 +118,7 @@ class FakeModelSource final : public ModelSource {
  private:
   mutable Mutex mutex_;
   std::shared_ptr<const ServedModel> model_ ABSL_GUARDED_BY(mutex_);
+  absl::Status problem_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace baton::gateway

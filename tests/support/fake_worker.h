@@ -29,6 +29,8 @@ struct FakeBehaviour {
   std::optional<uint32_t> break_after;
   // Decode: after this many tokens waits until the call is cancelled.
   std::optional<uint32_t> hang_after;
+  // The same, but only for prompts of this many tokens.
+  std::optional<uint32_t> hang_prompt;
   // Prefill: fails before or after the first token.
   std::optional<grpc::Status> fail_before_first;
   std::optional<grpc::Status> fail_after_first;
@@ -163,7 +165,8 @@ class FakeWorker final : public v1::DecodeService::Service,
       if (behaviour.break_after == made) {
         return {grpc::StatusCode::UNAVAILABLE, "broken off"};
       }
-      if (behaviour.hang_after == made) {
+      if (behaviour.hang_after == made &&
+          behaviour.hang_prompt.value_or(prompt) == prompt) {
         AwaitCancel(context);
         return grpc::Status::CANCELLED;
       }

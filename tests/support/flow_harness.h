@@ -49,6 +49,7 @@ class FlowHarness {
               gateway::RequestFlow::Options options = {})
       : cluster(MakeCluster(std::move(workers))),
         prompt_(static_cast<uint32_t>(spec.prompt.size())),
+        deadline_(spec.deadline),
         now(spec.arrival),
         flow(options,
              std::make_shared<const gateway::GenerationSpec>(std::move(spec)),
@@ -78,6 +79,9 @@ class FlowHarness {
     Stream& from = streams[stream];
     from.ended =
         from.ended || std::holds_alternative<gateway::WorkerClosed>(event);
+    if (const auto* closed = std::get_if<gateway::WorkerClosed>(&event)) {
+      last_closed_ = closed->status;
+    }
     Take(flow.OnWorkerEvent(stream, event, Context()));
     if (from.ended) from.open = false;
   }
@@ -159,6 +163,7 @@ class FlowHarness {
 
  private:
   const uint32_t prompt_;
+  const absl::Duration deadline_;
 
  public:
   absl::Duration now;
@@ -167,6 +172,7 @@ class FlowHarness {
   std::vector<TokenId> tokens;
   std::vector<std::string> suspects;
   std::vector<std::string> retries;
+  uint32_t full = 0;  // of the retries: the worker had no place
   uint32_t progress = 0;
   std::optional<gateway::GenerationReport> report;
   std::optional<absl::Status> error;
@@ -224,9 +230,19 @@ class FlowHarness {
   void On(const gateway::EndAnswer& a) { report = a.report; }
   void On(const gateway::FailAnswer& a) { error = a.status; }
   void On(const gateway::SuspectWorker& a) {
+    EXPECT_TRUE(absl::IsUnavailable(last_closed_) ||
+                absl::IsUnknown(last_closed_))
+        << "suspected after " << last_closed_;
+    EXPECT_LT(now, deadline_) << "suspected for the request's own deadline";
     suspects.push_back(a.worker.value());
   }
-  void On(const gateway::CountRetry& a) { retries.push_back(a.phase); }
+  void On(const gateway::CountRetry& a) {
+    EXPECT_LT(now, deadline_) << "work sent again with no time left";
+    retries.push_back(a.phase);
+    full += a.full;
+  }
+
+  absl::Status last_closed_;  // of any worker stream
 
   const gateway::Router router_{{1}};
 

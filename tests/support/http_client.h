@@ -5,6 +5,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -53,6 +54,23 @@ class Client {
     if (socket_ >= 0) ::close(socket_);
     socket_ = -1;
   }
+  // Sends nothing more, but reads on.
+  void CloseSending() { ::shutdown(socket_, SHUT_WR); }
+  // Leaves with a reset instead of an orderly end.
+  void Reset() {
+    const linger now{1, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    Close();
+  }
+  // From now on each read takes at most `bytes` and waits `milliseconds`
+  // first; little waits in the kernel for it.
+  void ReadSlowly(size_t bytes, int milliseconds) {
+    const int kernel_bytes = 64 << 10;
+    setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &kernel_bytes,
+               sizeof(kernel_bytes));
+    read_bytes_ = std::min(bytes, kReadBytes);
+    pause_milliseconds_ = milliseconds;
+  }
   // False once the peer refuses more.
   bool Send(absl::string_view bytes) {
     while (!bytes.empty()) {
@@ -99,8 +117,9 @@ class Client {
 
  private:
   bool ReadMore() {
-    char bytes[65536];
-    const ssize_t got = ::recv(socket_, bytes, sizeof(bytes), 0);
+    char bytes[kReadBytes];
+    if (pause_milliseconds_ > 0) ::poll(nullptr, 0, pause_milliseconds_);
+    const ssize_t got = ::recv(socket_, bytes, read_bytes_, 0);
     if (got == 0) ended_ = true;
     if (got <= 0) return false;
     buffer_.append(bytes, static_cast<size_t>(got));
@@ -117,7 +136,10 @@ class Client {
     return found != response.headers.end() && found->second == value;
   }
   void ReadHead(ClientResponse* response) {
-    const std::string head = ReadUntil("\r\n\r\n");
+    std::string head = ReadUntil("\r\n\r\n");
+    while (absl::StartsWith(head, "HTTP/1.1 100 ")) {
+      head = ReadUntil("\r\n\r\n");
+    }
     if (head.size() < 12) return;
     (void)absl::SimpleAtoi(head.substr(9, 3), &response->status);
     size_t line = head.find("\r\n") + 2;
@@ -152,7 +174,11 @@ class Client {
     }
   }
 
+  static constexpr size_t kReadBytes = 65536;
+
   int socket_;
+  size_t read_bytes_ = kReadBytes;
+  int pause_milliseconds_ = 0;
   bool connected_ = false;
   bool ended_ = false;
   std::string buffer_;

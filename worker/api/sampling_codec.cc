@@ -83,6 +83,19 @@ absl::StatusOr<std::vector<TokenId>> DecodePrompt(
   return DecodeTokens(ids, vocabulary, "token_ids");
 }
 
+absl::StatusOr<std::vector<TokenId>> DecodeCommitted(
+    const google::protobuf::RepeatedField<int32_t>& ids, uint32_t vocabulary,
+    uint32_t max_tokens) {
+  constexpr char kField[] = "committed_token_ids";
+  if (static_cast<uint32_t>(ids.size()) > max_tokens) {
+    return WithField(absl::InvalidArgumentError(absl::StrCat(
+                         kField, " has ", ids.size(),
+                         " tokens; the answer may have ", max_tokens)),
+                     kField);
+  }
+  return DecodeTokens(ids, vocabulary, kField);
+}
+
 void EncodeToken(const CommittedToken& token, v1::CommittedToken* message) {
   message->set_token_id(token.sampled.token);
   message->set_position(token.position);

@@ -41,6 +41,12 @@ absl::StatusOr<std::vector<TokenId>> DecodePrompt(
     const google::protobuf::RepeatedField<int32_t>& ids, uint32_t vocabulary,
     uint32_t context_length);
 
+// The tokens of an answer that another worker has begun: as above, and no more
+// than `max_tokens`, which bounds the context too.
+absl::StatusOr<std::vector<TokenId>> DecodeCommitted(
+    const google::protobuf::RepeatedField<int32_t>& ids, uint32_t vocabulary,
+    uint32_t max_tokens);
+
 void EncodeToken(const CommittedToken& token, v1::CommittedToken* message);
 void EncodeSources(const PromptSources& sources, v1::PromptSources* message);
 v1::FinishReason EncodeFinishReason(FinishReason reason);

@@ -75,10 +75,12 @@ class DecodeRun final : public SequenceObserver,
   // Leading tokens that this worker holds.
   uint32_t held_tokens() const { return held_tokens_; }
   const WorkerContext& context() const { return context_; }
+  // Of the answer, what is committed included; within the context.
+  uint32_t max_tokens() const { return *spec_.stop.max_tokens; }
 
-  // Goes on after the prompt and `committed`; with a manifest its rows are
-  // imported, else what the pool and the store have is restored. A second
-  // start ends the run with kInvalidArgument.
+  // Goes on after the prompt and `committed`, at most max_tokens; with a
+  // manifest its rows are imported, else what the pool and the store have is
+  // restored. A second start ends the run with kInvalidArgument.
   void Start(std::vector<TokenId> committed,
              std::optional<HandoffManifest> manifest);
 

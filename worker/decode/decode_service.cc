@@ -170,8 +170,8 @@ class DecodeCall final
     const WorkerContext& context = run->context();
     BATON_ASSIGN_OR_RETURN(
         std::vector<TokenId> committed,
-        DecodeTokens(request.committed_token_ids(), context.model->vocabulary,
-                     "committed_token_ids"));
+        DecodeCommitted(request.committed_token_ids(),
+                        context.model->vocabulary, run->max_tokens()));
     std::optional<HandoffManifest> manifest;
     if (request.has_manifest()) {
       BATON_ASSIGN_OR_RETURN(

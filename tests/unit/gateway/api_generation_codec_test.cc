@@ -37,6 +37,19 @@ TEST(GenerationCodecTest, CompletionWithoutPromptIsRefused) {
   EXPECT_EQ(ErrorField(input.status()), "prompt");
 }
 
+TEST(GenerationCodecTest, ErrorsNameTheMessagesOwnFields) {
+  const v1::ChatRequest request;
+  const FieldNames names = ChatFromProto(request, {}).parameters.names;
+  const auto* descriptor = request.GetDescriptor();
+  EXPECT_NE(descriptor->FindFieldByName(names.template_kwargs), nullptr);
+  EXPECT_NE(
+      v1::GenerationLimits::descriptor()->FindFieldByName(names.max_tokens),
+      nullptr);
+  EXPECT_NE(
+      v1::SamplingParams::descriptor()->FindFieldByName(names.top_logprobs),
+      nullptr);
+}
+
 TEST(GenerationCodecTest, ReportKeepsItsSums) {
   GenerationReport report;
   report.prompt_tokens = 10;

@@ -114,6 +114,31 @@ TEST(RequestCodec, ReadsEveryChatField) {
   EXPECT_TRUE(request->answer.logprobs);
 }
 
+TEST(RequestCodec, RemembersWhichNameTheClientUsed) {
+  const auto names = [](absl::string_view fields) {
+    auto request = Chat(fields);
+    EXPECT_TRUE(request.ok()) << request.status();
+    return request->input.parameters.names;
+  };
+  EXPECT_STREQ(names(R"("max_tokens":0)").max_tokens, "max_tokens");
+  EXPECT_STREQ(names(R"("max_completion_tokens":0)").max_tokens,
+               "max_completion_tokens");
+  EXPECT_STREQ(names(R"("max_tokens":1,"max_completion_tokens":0)").max_tokens,
+               "max_completion_tokens");
+  EXPECT_STREQ(
+      names(R"("max_tokens":0,"max_completion_tokens":null)").max_tokens,
+      "max_tokens");
+  EXPECT_STREQ(names(R"("repetition_penalty":0)").repetition_penalty,
+               "repetition_penalty");
+  EXPECT_STREQ(names(R"("repeat_penalty":0)").repetition_penalty,
+               "repeat_penalty");
+  EXPECT_STREQ(names(R"("logprobs":true,"top_logprobs":21)").top_logprobs,
+               "top_logprobs");
+  auto completion = Completion(R"({"prompt":"a","logprobs":21})");
+  ASSERT_TRUE(completion.ok());
+  EXPECT_STREQ(completion->input.parameters.names.top_logprobs, "logprobs");
+}
+
 TEST(RequestCodec, LeavesAbsentAndNullFieldsUnset) {
   for (const char* fields : {"", R"("temperature":null,"seed":null,
       "max_tokens":null,"stop":null,"tools":null,"response_format":null,

@@ -1,4 +1,4 @@
-// Router, sinks and the measuring writer, over a writer that only records.
+// Route table, sinks and the measuring writer, over a writer that only records.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "gateway/http/answer_sink.h"
 #include "gateway/http/measured_writer.h"
-#include "gateway/http/router.h"
+#include "gateway/http/route_table.h"
 #include "services/telemetry/prometheus_metrics.h"
 #include "tests/support/fake_served_model.h"
 
@@ -229,20 +229,20 @@ TEST_F(MeasuredExchange, CountsALeavingClientAs499AndNothingElse) {
   EXPECT_THAT(metrics_->Exposition(), Not(HasSubstr(Total("500"))));
 }
 
-TEST(Router, FindsRoutesArgumentsAndAllowedMethods) {
-  Router router;
-  router.Add("POST", "/a", [](Call) {});
-  router.Add("GET", "/m", [](Call) {});
-  router.Add("GET", "/m/{id}", [](Call) {});
-  EXPECT_EQ(router.Find("POST", "/a").route, &router.routes()[0]);
-  EXPECT_EQ(router.Find("HEAD", "/m").route, &router.routes()[1]);
-  EXPECT_EQ(router.Find("GET", "/a").route, nullptr);
-  EXPECT_EQ(router.Find("GET", "/a").allowed, "POST");
-  EXPECT_EQ(router.Find("PUT", "/m").allowed, "GET, HEAD");
-  EXPECT_EQ(router.Find("GET", "/nothing").allowed, "");
-  EXPECT_EQ(router.Find("GET", "/m/").route, nullptr);
-  const Router::Match match = router.Find("GET", "/m/org/na%20me%2");
-  EXPECT_EQ(match.route, &router.routes()[2]);
+TEST(RouteTable, FindsRoutesArgumentsAndAllowedMethods) {
+  RouteTable routes;
+  routes.Add("POST", "/a", [](Call) {});
+  routes.Add("GET", "/m", [](Call) {});
+  routes.Add("GET", "/m/{id}", [](Call) {});
+  EXPECT_EQ(routes.Find("POST", "/a").route, &routes.routes()[0]);
+  EXPECT_EQ(routes.Find("HEAD", "/m").route, &routes.routes()[1]);
+  EXPECT_EQ(routes.Find("GET", "/a").route, nullptr);
+  EXPECT_EQ(routes.Find("GET", "/a").allowed, "POST");
+  EXPECT_EQ(routes.Find("PUT", "/m").allowed, "GET, HEAD");
+  EXPECT_EQ(routes.Find("GET", "/nothing").allowed, "");
+  EXPECT_EQ(routes.Find("GET", "/m/").route, nullptr);
+  const RouteTable::Match match = routes.Find("GET", "/m/org/na%20me%2");
+  EXPECT_EQ(match.route, &routes.routes()[2]);
   EXPECT_EQ(match.argument, "org/na me%2");
 }
 

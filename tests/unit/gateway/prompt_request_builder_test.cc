@@ -23,7 +23,14 @@ class FakeTemplate final : public text::ChatTemplate {
   absl::StatusOr<std::vector<text::TextSpan>> Render(
       const std::vector<text::ChatTurn>& turns,
       absl::string_view kwargs) const override {
-    if (kwargs == "bad") return absl::ResourceExhaustedError("too deep");
+    if (kwargs == "bad") {
+      return WithField(absl::ResourceExhaustedError("too deep"),
+                       text::kTemplateKwargsField);
+    }
+    if (kwargs == "raise") {
+      return WithField(absl::InvalidArgumentError("raised"),
+                       text::kTemplateMessagesField);
+    }
     std::vector<text::TextSpan> spans;
     if (writes_bos_) spans.push_back({"<bos>", true});
     for (const auto& turn : turns) {
@@ -40,7 +47,9 @@ class FakeTemplate final : public text::ChatTemplate {
 class OneModel final : public ModelSource {
  public:
   std::shared_ptr<const ServedModel> Current() const override { return model; }
+  absl::Status Problem() const override { return problem; }
   std::shared_ptr<ServedModel> model;
+  absl::Status problem;
 };
 
 class RequestBuilderTest : public ::testing::Test {
@@ -141,7 +150,7 @@ TEST_F(RequestBuilderTest, EachRangeIsCheckedAndNamed) {
           {"stop", [](auto* p) { p->limits.stop = {std::string(257, 'x')}; }},
           {"stop_token_ids", [](auto* p) { p->limits.stop_token_ids = {-1}; }},
           {"cache_salt", [](auto* p) { p->cache_salt.resize(257); }},
-          {"request_id", [](auto* p) { p->request_id = "a b"; }},
+          {"x-request-id", [](auto* p) { p->request_id = "a b"; }},
       };
   for (const auto& [field, change] : cases) {
     const auto spec = Complete(change);
@@ -149,6 +158,27 @@ TEST_F(RequestBuilderTest, EachRangeIsCheckedAndNamed) {
     EXPECT_TRUE(absl::IsInvalidArgument(spec.status())) << spec.status();
     EXPECT_EQ(ErrorField(spec.status()), field);
     EXPECT_EQ(ErrorReason(spec.status()), "invalid_value");
+  }
+}
+
+TEST_F(RequestBuilderTest, FieldsAreNamedAsTheClientNamesThem) {
+  const std::vector<
+      std::pair<const char*, std::function<void(GenerationParameters*)>>>
+      cases = {
+          {"limit", [](auto* p) { p->limits.max_tokens = 0; }},
+          {"limit", [](auto* p) { p->limits.max_tokens = 500; }},
+          {"penalty", [](auto* p) { p->sampling.repetition_penalty = 0; }},
+          {"logs", [](auto* p) { p->sampling.top_logprobs = 1; }},
+      };
+  for (const auto& [field, change] : cases) {
+    const auto spec = Complete([&](GenerationParameters* p) {
+      p->names.max_tokens = "limit";
+      p->names.repetition_penalty = "penalty";
+      p->names.top_logprobs = "logs";
+      change(p);
+    });
+    EXPECT_EQ(ErrorField(spec.status()), field);
+    EXPECT_NE(spec.status().message().find(field), absl::string_view::npos);
   }
 }
 
@@ -192,6 +222,17 @@ TEST_F(RequestBuilderTest, NoModelYetIsUnavailableWithAHint) {
   EXPECT_TRUE(RetryAfter(spec.status()).has_value());
 }
 
+TEST_F(RequestBuilderTest, RefusedModelIsUnusableAndSaysWhy) {
+  source_.model = nullptr;
+  source_.problem = absl::UnimplementedError("pre-tokenizer \"x\"");
+  const auto spec = Complete();
+  EXPECT_TRUE(absl::IsUnavailable(spec.status()));
+  EXPECT_EQ(ErrorReason(spec.status()), "model_unusable");
+  EXPECT_NE(spec.status().message().find("pre-tokenizer \"x\""),
+            absl::string_view::npos);
+  EXPECT_TRUE(RetryAfter(spec.status()).has_value());
+}
+
 TEST_F(RequestBuilderTest, PassedDeadlineIsRefused) {
   const auto spec = Complete(
       [](GenerationParameters* p) { p->timeout = absl::ZeroDuration(); });
@@ -212,11 +253,30 @@ TEST_F(RequestBuilderTest, ChatGetsOneBosWhoeverWritesIt) {
       << "the template's own text, and no further BOS";
 }
 
+TEST_F(RequestBuilderTest, TemplateVariablesAtFaultAreNamedByTheFront) {
+  ChatInput input;
+  input.turns = {{"u", "x", "", ""}};
+  input.template_kwargs_json = "bad";
+  auto spec = builder_.BuildChat(input);
+  EXPECT_TRUE(absl::IsInvalidArgument(spec.status()));
+  EXPECT_EQ(ErrorField(spec.status()), "chat_template_kwargs");
+  input.parameters.names.template_kwargs = "of_grpc";
+  EXPECT_EQ(ErrorField(builder_.BuildChat(input).status()), "of_grpc");
+}
+
+TEST_F(RequestBuilderTest, TooLongChatIsTheMessagesFault) {
+  ChatInput input;
+  input.turns = {{"u", std::string(20, 'x'), "", ""}};
+  const auto spec = builder_.BuildChat(input);
+  EXPECT_EQ(ErrorReason(spec.status()), "context_length_exceeded");
+  EXPECT_EQ(ErrorField(spec.status()), "messages");
+}
+
 TEST_F(RequestBuilderTest, ChatFaultsAreTheMessagesFault) {
   ChatInput input;
   EXPECT_EQ(ErrorField(builder_.BuildChat(input).status()), "messages");
   input.turns = {{"u", "x", "", ""}};
-  input.template_kwargs_json = "bad";
+  input.template_kwargs_json = "raise";
   auto spec = builder_.BuildChat(input);
   EXPECT_TRUE(absl::IsInvalidArgument(spec.status()));
   EXPECT_EQ(ErrorField(spec.status()), "messages");

@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <set>
 
+#include "absl/strings/str_cat.h"
+#include "gateway/registry/worker_address.h"
 #include "gateway/registry/worker_poller.h"
 #include "gateway/registry/worker_registry.h"
+#include "services/base/error_details.h"
 #include "services/telemetry/prometheus_metrics.h"
 #include "tests/support/manual_clock.h"
 
@@ -168,6 +172,119 @@ TEST_F(WorkerRegistryTest, RegistrationNeedsAnIdThatIsFree) {
       registry_.Register(WorkerId("w"), "b:1", Epoch(2))));
 }
 
+TEST(WorkerAddressTest, TakesWhatAWorkerListensAt) {
+  for (const char* address :
+       {"127.0.0.1:9500", "worker-0:1", "a.b-c_d.example:65535", "[::1]:9500",
+        "[fe80::1]:80", "dns:///worker.svc:9500", "dns:///[::1]:9500"}) {
+    EXPECT_TRUE(CheckWorkerAddress(address).ok()) << address;
+  }
+}
+
+TEST(WorkerAddressTest, RefusesEverythingElseByField) {
+  for (const std::string& address : {std::string(),
+                                     std::string("x"),
+                                     std::string("x:"),
+                                     std::string(":1"),
+                                     std::string("x:0"),
+                                     std::string("x:65536"),
+                                     std::string("x:+1"),
+                                     std::string("x: 1"),
+                                     std::string("x:1 "),
+                                     std::string("x:99999999999"),
+                                     std::string("::1:9500"),
+                                     std::string("[::1]"),
+                                     std::string("[x]:1"),
+                                     std::string("[::1:1"),
+                                     std::string("a b:1"),
+                                     std::string("a\n:1"),
+                                     std::string("unix:/tmp/x"),
+                                     std::string("unix:x:1"),
+                                     std::string("ipv4:1.2.3.4:5"),
+                                     std::string("dns://8.8.8.8/x:1"),
+                                     std::string("dns:///"),
+                                     std::string("http://x:1"),
+                                     std::string("x,y:1"),
+                                     std::string("x\0y:1", 5),
+                                     std::string(254, 'x') + ":1",
+                                     std::string(100000, 'x') + ":1",
+                                     "x:" + std::string(100000, '1')}) {
+    const absl::Status status = CheckWorkerAddress(address);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << address.substr(0, 50);
+    EXPECT_EQ(ErrorField(status), "address");
+    EXPECT_LT(status.message().size(), 200u);
+  }
+  for (const std::string& id : {std::string(), std::string("a b"),
+                                std::string("a\n"), std::string(129, 'x')}) {
+    EXPECT_EQ(ErrorField(CheckWorkerId(id)), "worker_id");
+  }
+  EXPECT_TRUE(CheckWorkerId(std::string(128, 'x')).ok());
+}
+
+TEST(WorkerAddressTest, KnowsTheListenersOwnNames) {
+  for (const char* same : {"127.0.0.1:7", "localhost:7", "LOCALHOST:7",
+                           "[::1]:7", "0.0.0.0:7", "dns:///localhost:7"}) {
+    EXPECT_TRUE(IsOwnAddress(same, "127.0.0.1:7")) << same;
+    EXPECT_TRUE(IsOwnAddress(same, "0.0.0.0:7")) << same;
+    EXPECT_FALSE(IsOwnAddress(same, "127.0.0.1:8")) << same;
+    EXPECT_FALSE(IsOwnAddress(same, "10.0.0.5:7")) << same;
+    EXPECT_FALSE(IsOwnAddress(same, "")) << same;
+  }
+  EXPECT_TRUE(IsOwnAddress("10.0.0.5:7", "10.0.0.5:7"));
+  EXPECT_FALSE(IsOwnAddress("10.0.0.6:7", "10.0.0.5:7"));
+}
+
+TEST_F(WorkerRegistryTest, RegistrationNeedsAWellFormedForeignAddress) {
+  registry_.SetOwnAddress("127.0.0.1:9300");
+  for (const char* address : {"x", "unix:/tmp/x", "localhost:9300"}) {
+    const absl::Status status =
+        registry_.Register(WorkerId("w"), address, Epoch(1));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << address;
+    EXPECT_EQ(ErrorField(status), "address");
+  }
+  EXPECT_TRUE(registry_.Snapshot()->workers.empty());
+  EXPECT_TRUE(
+      registry_.Register(WorkerId("w"), "localhost:9301", Epoch(1)).ok());
+}
+
+// A full table of made-up workers, then the real ones come.
+TEST_F(WorkerRegistryTest, MadeUpWorkersMakeRoomForRealOnes) {
+  WorkerRegistry registry({absl::Seconds(15), 2, 8}, &clock_, metrics_.get());
+  registry.AddStatic("static:1");
+  ASSERT_TRUE(registry.Register(WorkerId("old"), "old:1", Epoch(1)).ok());
+  registry.OnLoad("old:1", {}, true);
+  registry.OnProbeFailed("old:1", absl::UnavailableError("for a moment"));
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = absl::StrCat("made-up-", i);
+    clock_.Advance(absl::Milliseconds(1));
+    ASSERT_TRUE(registry.Register(WorkerId(name), name + ":1", Epoch(1)).ok());
+    ASSERT_LE(registry.Snapshot()->workers.size(), 8u);
+  }
+  // One whose probe has failed goes before those that were not asked yet.
+  ASSERT_TRUE(registry.Register(WorkerId("new"), "new:1", Epoch(1)).ok());
+  clock_.Advance(absl::Milliseconds(1));
+  registry.OnProbeFailed("made-up-999:1", absl::UnavailableError("nobody"));
+  ASSERT_TRUE(registry.Register(WorkerId("more"), "more:1", Epoch(1)).ok());
+  std::set<std::string> left;
+  for (const std::string& address : registry.Addresses()) left.insert(address);
+  EXPECT_EQ(left.size(), 8u);
+  for (const char* kept : {"static:1", "old:1", "new:1", "more:1"}) {
+    EXPECT_EQ(left.count(kept), 1u) << kept;
+  }
+  EXPECT_EQ(left.count("made-up-999:1"), 0u);
+}
+
+TEST_F(WorkerRegistryTest, TableOfWorkersThatAnsweredIsFull) {
+  WorkerRegistry registry({absl::Seconds(15), 2, 2}, &clock_, metrics_.get());
+  for (const char* name : {"a", "b"}) {
+    const std::string address = absl::StrCat(name, ":1");
+    ASSERT_TRUE(registry.Register(WorkerId(name), address, Epoch(1)).ok());
+    registry.OnLoad(address, {}, true);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      registry.Register(WorkerId("c"), "c:1", Epoch(1))));
+  EXPECT_TRUE(registry.Register(WorkerId("a"), "a:1", Epoch(1)).ok());
+}
+
 TEST_F(WorkerRegistryTest, WorkerMayComeBackAtAnotherAddress) {
   ASSERT_TRUE(registry_.Register(WorkerId("w"), "a:1", Epoch(1)).ok());
   Report("a:1", Facts(1));
@@ -178,6 +295,17 @@ TEST_F(WorkerRegistryTest, WorkerMayComeBackAtAnotherAddress) {
   EXPECT_EQ(Worker("w").address, "b:1");
   EXPECT_THAT(metrics_->Exposition(),
               HasSubstr("baton_worker_up{phase=\"decode\",worker=\"w\"} 1"));
+}
+
+TEST_F(WorkerRegistryTest, StaticWorkerIsForgottenForNobody) {
+  registry_.AddStatic("a:1");
+  EXPECT_EQ(ErrorField(registry_.Register(WorkerId("a:1"), "b:1", Epoch(1))),
+            "worker_id");
+  ASSERT_TRUE(registry_.Register(WorkerId("w"), "a:1", Epoch(1)).ok());
+  ASSERT_TRUE(registry_.Register(WorkerId("w"), "b:1", Epoch(2)).ok());
+  EXPECT_THAT(registry_.Addresses(), ElementsAre("a:1", "b:1"));
+  EXPECT_EQ(Worker("a:1").address, "a:1");
+  EXPECT_EQ(Worker("w").address, "b:1");
 }
 
 TEST_F(WorkerRegistryTest, InflightNeverFallsBelowZero) {

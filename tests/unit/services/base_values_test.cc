@@ -3,10 +3,12 @@
 
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "services/base/checked_math.h"
 #include "services/base/error_details.h"
 #include "services/base/ids.h"
+#include "services/base/mutex.h"
 #include "services/base/random.h"
 
 namespace baton {
@@ -50,6 +52,23 @@ TEST(ErrorDetailsTest, AnOkStatusStaysAsItIs) {
   const absl::Status status = WithReason(absl::OkStatus(), "queue_full");
   EXPECT_TRUE(status.ok());
   EXPECT_EQ(ErrorReason(status), "");
+}
+
+// An endless wait must not overflow into one that ends at once.
+TEST(CondVarTest, WaitsHoweverLongTheTime) {
+  Mutex mutex;
+  CondVar condition;
+  bool set = false;
+  std::jthread setter;
+  MutexLock lock(&mutex);
+  setter = std::jthread([&] {
+    MutexLock inner(&mutex);
+    set = true;
+    condition.SignalAll();
+  });
+  while (!set) {
+    ASSERT_TRUE(condition.WaitWithTimeout(&mutex, absl::InfiniteDuration()));
+  }
 }
 
 TEST(IdsTest, ZeroIsNone) {

@@ -1,14 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_split.h"
-#include "services/cli/answer.h"
-#include "services/cli/bench_load.h"
-#include "services/cli/bench_report.h"
+#include "services/cli/bench/load.h"
+#include "services/cli/bench/report.h"
+#include "services/cli/client/answer.h"
+#include "services/cli/client/http_chat_client.h"
 #include "services/cli/demo_report.h"
-#include "services/cli/http_chat_client.h"
 
 namespace baton::cli {
 namespace {
@@ -92,6 +93,46 @@ TEST(BenchReportTest, CountsFailuresApartFromAnswers) {
   EXPECT_THAT(ReportTable(report), HasSubstr("failed: 1 UNAVAILABLE"));
 }
 
+TEST(BenchReportTest, SaysHowLongPromptsWereMeasured) {
+  RequestSample longer = Sample();
+  longer.prompt_tokens = 140;
+  const BenchReport report = Summarise({Sample(), longer}, 2);
+  EXPECT_THAT(ReportTable(report),
+              HasSubstr("prompt: 240 tokens, 120.0 a request with the chat "
+                        "template, 33.3 % cached\n"));
+  const auto json = nlohmann::json::parse(ReportJson(report, {}));
+  EXPECT_EQ(json["input_sequence_length"]["avg"], 120);
+}
+
+TEST(BenchReportTest, ProgressSaysHowFarItIs) {
+  EXPECT_EQ(ProgressText({32, 8, 0, 640, 16}),
+            "8 of 32 requests, 640 tokens, 40.0 tokens/s");
+  EXPECT_EQ(ProgressText({32, 8, 3, 0, 0}),
+            "8 of 32 requests, 3 failed, 0 tokens, 0.0 tokens/s");
+}
+
+TEST(PromptFileTest, GivesTheLinesThatAreNotEmpty) {
+  const std::string path = testing::TempDir() + "/prompts.txt";
+  std::ofstream(path) << "one\n\ntwo words\nthree";
+  const auto prompts = ReadPromptFile(path);
+  ASSERT_TRUE(prompts.ok()) << prompts.status();
+  EXPECT_THAT(*prompts, ElementsAre("one", "two words", "three"));
+}
+
+TEST(PromptFileTest, SaysWhyThereAreNoPrompts) {
+  const std::string empty = testing::TempDir() + "/no_prompts.txt";
+  std::ofstream(empty) << "\n\n";
+  const std::vector<std::pair<std::string, const char*>> cases = {
+      {"/nonexistent", "/nonexistent: No such file or directory"},
+      {testing::TempDir(), "Is a directory"},
+      {empty, "no prompts"}};
+  for (const auto& [path, why] : cases) {
+    const auto prompts = ReadPromptFile(path);
+    ASSERT_FALSE(prompts.ok()) << path;
+    EXPECT_THAT(std::string(prompts.status().message()), HasSubstr(why));
+  }
+}
+
 TEST(BenchReportTest, NoSamplesGiveZerosNotNumbersThatAreNone) {
   const auto json = nlohmann::json::parse(ReportJson(Summarise({}, 0), {}));
   EXPECT_EQ(json["request_throughput"]["avg"], 0);
@@ -112,6 +153,51 @@ TEST(SseReaderTest, GivesTheSamePayloadsHoweverTheStreamIsCut) {
   }
   SseReader unfinished;
   EXPECT_THAT(unfinished.Feed("data: half"), IsEmpty());
+}
+
+TEST(HttpChunkTest, TakesAllThatTheServerSaysOfAnAnswer) {
+  Answer answer;
+  std::string text;
+  AnswerEvents events;
+  events.on_text = [&text](absl::string_view piece, uint32_t) {
+    text.append(piece.data(), piece.size());
+  };
+  for (const char* chunk :
+       {R"({"choices":[{"delta":{"content":"hello"}}]})",
+        R"({"choices":[{"delta":{},"finish_reason":"length"}],
+            "timings":{"prompt_n":30,"prompt_ms":10,"predicted_n":5,
+                       "predicted_ms":40,"time_to_first_token_ms":12.5,
+                       "queue_ms":2}})",
+        R"({"choices":[],
+            "usage":{"prompt_tokens":40,"completion_tokens":5,
+                     "prompt_tokens_details":{"cached_tokens":10}},
+            "baton":{"prefill_worker":"prefill-0","decode_worker":"decode-0",
+                     "sources":{"computed":30,"local_cache":4,"kv_store":6},
+                     "resumes":1,"handoff_ms":3.5,"handoff_bytes":4096}})"}) {
+    ASSERT_TRUE(TakeChunk(chunk, events, &answer).ok()) << chunk;
+  }
+  EXPECT_EQ(text, "hello");
+  EXPECT_EQ(answer.ttft_ms, 12.5);
+  EXPECT_EQ(answer.queue_ms, 2);
+  EXPECT_EQ(answer.handoff_ms, 3.5);
+  EXPECT_EQ(answer.handoff_bytes, 4096u);
+  EXPECT_EQ(answer.local_cache_tokens, 4u);
+  EXPECT_EQ(answer.kv_store_tokens, 6u);
+  EXPECT_EQ(StatusLine(answer),
+            "prompt 40 tokens 3000.0 t/s (cached 10) | generation 5 tokens "
+            "100.0 t/s | first token 12 ms | prefill-0 -> decode-0 | resumed "
+            "1");
+}
+
+TEST(HttpChunkTest, SurvivesMembersOfOtherTypes) {
+  Answer answer;
+  for (const char* chunk :
+       {R"({"baton":7,"usage":[],"timings":"x","choices":{}})",
+        R"({"baton":{"prefill_worker":1,"sources":[],"resumes":"x"}})"}) {
+    EXPECT_TRUE(TakeChunk(chunk, {}, &answer).ok()) << chunk;
+  }
+  EXPECT_EQ(answer.prefill_worker, "");
+  EXPECT_TRUE(absl::IsDataLoss(TakeChunk("[1]", {}, &answer)));
 }
 
 Answer AnswerOf(std::vector<int32_t> tokens) {

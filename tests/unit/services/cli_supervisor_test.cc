@@ -10,7 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "services/base/clock.h"
-#include "services/cli/supervisor.h"
+#include "services/cli/cluster/configuration_check.h"
+#include "services/cli/cluster/supervisor.h"
 
 namespace baton::cli {
 namespace {
@@ -91,7 +92,37 @@ TEST_F(SupervisorTest, LearnsTheAddressesAndWritesThemIntoTheStateFile) {
   supervisor.SetReady();
   EXPECT_TRUE(ReadStateFile(options_.state_file)->ready);
   supervisor.Drain();
-  EXPECT_EQ(ReadStateFile(options_.state_file)->Find("decode")->pid, 0);
+  EXPECT_FALSE(std::filesystem::exists(options_.state_file));
+  EXPECT_FALSE(supervisor.had_faults());
+}
+
+TEST_F(SupervisorTest, TheStateFileIsNeverReadyOnceTheDrainHasBegun) {
+  // Each line of the drain is a moment in it.
+  std::vector<bool> ready;
+  options_.report = [&](const std::string&) {
+    ready.push_back(ReadStateFile(options_.state_file)->ready);
+  };
+  Supervisor supervisor(options_, &signals_, &clock_);
+  ASSERT_TRUE(supervisor
+                  .StartGroup({Fake("gateway", "gateway", 0),
+                               Fake("decode-0", "decode", 1)})
+                  .ok());
+  supervisor.SetReady();
+  supervisor.Drain();
+  EXPECT_THAT(ready, ElementsAre(false, false));
+}
+
+TEST_F(SupervisorTest, TheStateFileGoesWithASupervisorThatFails) {
+  {
+    Supervisor supervisor(options_, &signals_, &clock_);
+    ASSERT_TRUE(supervisor.StartGroup({Fake("gateway", "gateway", 0)}).ok());
+    EXPECT_FALSE(
+        supervisor.StartGroup({Fake("decode-0", "decode", 1, {"--exit=1"})})
+            .ok());
+    EXPECT_TRUE(supervisor.had_faults());
+    EXPECT_TRUE(std::filesystem::exists(options_.state_file));
+  }
+  EXPECT_FALSE(std::filesystem::exists(options_.state_file));
 }
 
 TEST_F(SupervisorTest, StartsAKilledProcessAgainAtTheSameAddresses) {
@@ -113,6 +144,7 @@ TEST_F(SupervisorTest, StartsAKilledProcessAgainAtTheSameAddresses) {
   }
   EXPECT_THAT(Events(), ElementsAre("kvstore start", "changed start"));
   supervisor.Drain();
+  EXPECT_TRUE(supervisor.had_faults());
 }
 
 TEST_F(SupervisorTest, WaitsLongerAfterEachDeath) {
@@ -172,6 +204,24 @@ TEST_F(SupervisorTest, KillsWhatIgnoresTheDrain) {
   supervisor.Drain();
   EXPECT_NE(kill(pid, 0), 0);
   EXPECT_THAT(reports_, HasSubstr("did not end in time"));
+  EXPECT_TRUE(supervisor.had_faults());
+}
+
+TEST_F(SupervisorTest, AProgramIsAskedAboutItsConfigurationFirst) {
+  EXPECT_TRUE(
+      CheckConfiguration(Fake("gateway", "gateway", 0, {"--exit=0"})).ok());
+  const absl::Status refused = CheckConfiguration(
+      Fake("gateway", "gateway", 0, {"--say=not loopback", "--exit=78"}));
+  EXPECT_EQ(refused, absl::InvalidArgumentError("not loopback"));
+  // Neither is a fault of the configuration.
+  EXPECT_TRUE(absl::IsUnavailable(
+      CheckConfiguration(Fake("gateway", "gateway", 0, {"--exit=1"}))));
+  ProcessSpec missing = Fake("gateway", "gateway", 0);
+  missing.binary = folder_ + "/missing";
+  EXPECT_TRUE(absl::IsNotFound(CheckConfiguration(missing)));
+  // It serves instead of checking: its end is not waited for.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(CheckConfiguration(
+      Fake("gateway", "gateway", 0), absl::Milliseconds(50))));
 }
 
 TEST_F(SupervisorTest, ASignalEndsTheWatch) {

@@ -1,14 +1,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "services/cli/cluster_plan.h"
-#include "services/cli/listening_line.h"
-#include "services/cli/metrics_text.h"
-#include "services/cli/restart_policy.h"
-#include "services/cli/state_file.h"
-#include "services/cli/table.h"
+#include "services/cli/base/progress_line.h"
+#include "services/cli/base/table.h"
+#include "services/cli/client/address.h"
+#include "services/cli/client/metrics_text.h"
+#include "services/cli/cluster/listening_line.h"
+#include "services/cli/cluster/log_folder.h"
+#include "services/cli/cluster/plan.h"
+#include "services/cli/cluster/restart_policy.h"
+#include "services/cli/cluster/state_file.h"
 
 namespace baton::cli {
 namespace {
@@ -74,6 +80,120 @@ TEST(TableTest, AProgressBarStaysInItsBounds) {
   EXPECT_EQ(RenderProgress("x", 7, 4), "x  [####]  100 %");
   EXPECT_EQ(RenderProgress("x", std::numeric_limits<double>::quiet_NaN(), 4),
             "x  [....]    0 %");
+}
+
+// What a ProgressLine wrote.
+class CapturedLine {
+ public:
+  explicit CapturedLine(bool terminal) : line(out_, terminal) {}
+  ~CapturedLine() { std::fclose(out_); }
+  std::string Text() {
+    std::string text(std::ftell(out_), '\0');
+    std::rewind(out_);
+    EXPECT_EQ(std::fread(text.data(), 1, text.size(), out_), text.size());
+    return text;
+  }
+
+ private:
+  FILE* const out_ = std::tmpfile();
+
+ public:
+  ProgressLine line;
+};
+
+TEST(ProgressLineTest, WritesOverItselfOnATerminal) {
+  CapturedLine captured(true);
+  captured.line.Clear();
+  captured.line.Show("one", absl::Seconds(100));
+  captured.line.Show("two", absl::Seconds(100.1));
+  captured.line.Clear();
+  captured.line.Clear();
+  EXPECT_EQ(captured.Text(), "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[K");
+}
+
+TEST(ProgressLineTest, IsALineNowAndThenElsewhere) {
+  CapturedLine captured(false);
+  for (int tenth = 0; tenth <= 60; ++tenth) {
+    captured.line.Show(std::to_string(tenth),
+                       absl::Milliseconds(1000 + 100 * tenth));
+  }
+  captured.line.Clear();
+  EXPECT_EQ(captured.Text(), "0\n50\n");
+}
+
+TEST(LogFolderTest, ATemporaryOneGoesUnlessItIsKept) {
+  std::string path;
+  {
+    const auto folder = LogFolder::Create("", testing::TempDir());
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    path = (*folder)->path();
+    EXPECT_TRUE((*folder)->temporary());
+    std::ofstream(path + "/gateway.log") << "x";
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
+  {
+    const auto folder = LogFolder::Create("", testing::TempDir());
+    path = (*folder)->path();
+    (*folder)->Keep();
+  }
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove_all(path);
+}
+
+TEST(LogFolderTest, OneThatWasAskedForStays) {
+  const std::string path = testing::TempDir() + "/asked/for";
+  {
+    const auto folder = LogFolder::Create(path, "/nonexistent");
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    EXPECT_FALSE((*folder)->temporary());
+  }
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove_all(testing::TempDir() + "/asked");
+  EXPECT_FALSE(LogFolder::Create("", "/nonexistent").ok());
+}
+
+TEST(AddressTest, FillsInWhatIsLeftOut) {
+  const std::vector<std::pair<const char*, const char*>> cases = {
+      {"localhost", "localhost:8080"},
+      {"http://localhost", "localhost:8080"},
+      {"http://localhost/", "localhost:8080"},
+      {"localhost:1", "localhost:1"},
+      {"http://10.0.0.1:65535/", "10.0.0.1:65535"},
+      {"[::1]", "[::1]:8080"},
+      {"http://[::1]:9/", "[::1]:9"}};
+  for (const auto& [given, full] : cases) {
+    const auto address = HostAndPort(given, kDefaultHttpPort);
+    ASSERT_TRUE(address.ok()) << given << address.status();
+    EXPECT_EQ(*address, full);
+  }
+}
+
+TEST(AddressTest, RefusesWhatIsNoAddress) {
+  for (const char* given :
+       {"", "http://", ":80", "localhost:", "localhost:http", "localhost:0",
+        "localhost:65536", "localhost:-1", "a:1:2", "::1", "[::1", "::1]",
+        "https://localhost", "http://localhost/v1", "http://localhost:1/v1",
+        "ftp://x:1"}) {
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(HostAndPort(given, kDefaultHttpPort).status()))
+        << given;
+  }
+}
+
+TEST(AddressTest, CompletesBothAddressesOfACommand) {
+  std::string url, grpc = "here";
+  ASSERT_TRUE(CompleteAddresses(&url, &grpc).ok());
+  EXPECT_EQ(url, "");
+  EXPECT_EQ(grpc, "here:9300");
+  url = "http://there";
+  grpc = "unix:/run/baton.sock";
+  ASSERT_TRUE(CompleteAddresses(&url, &grpc).ok());
+  EXPECT_EQ(url, "there:8080");
+  EXPECT_EQ(grpc, "unix:/run/baton.sock");
+  url = "a:b";
+  const absl::Status wrong = CompleteAddresses(&url, &grpc);
+  EXPECT_TRUE(absl::IsInvalidArgument(wrong));
+  EXPECT_THAT(std::string(wrong.message()), testing::StartsWith("--url: "));
 }
 
 ClusterOptions Options() {
@@ -143,6 +263,28 @@ TEST(ClusterPlanTest, PassesOnOnlyWhatWasAskedFor) {
               AllOf(Contains("--kv-memory=4096"), Contains("--lease-ttl=3s")));
 }
 
+TEST(ClusterPlanTest, OnlyTheGatewayListensBeyondLoopback) {
+  ClusterOptions options = Options();
+  options.insecure = true;
+  EXPECT_THAT(GatewaySpec(options, "/bin").arguments, Contains("--insecure"));
+  EXPECT_THAT(KvStoreSpec(options, "/bin").arguments,
+              Not(Contains("--insecure")));
+  for (const auto& worker : WorkerSpecs(options, "/bin", 6, "g:1", "k:2")) {
+    EXPECT_THAT(worker.arguments, Not(Contains("--insecure")));
+  }
+}
+
+TEST(ClusterPlanTest, EveryProcessReadsTheFile) {
+  ClusterOptions options = Options();
+  options.config_file = "a.yaml";
+  auto specs = WorkerSpecs(options, "/bin", 6, "g:1", "k:2");
+  specs.push_back(GatewaySpec(options, "/bin"));
+  specs.push_back(KvStoreSpec(options, "/bin"));
+  for (const ProcessSpec& spec : specs) {
+    EXPECT_THAT(spec.arguments, Contains("--config=a.yaml")) << spec.name;
+  }
+}
+
 TEST(ClusterPlanTest, RefusesAClusterThatCannotServe) {
   ClusterOptions options = Options();
   EXPECT_TRUE(CheckOptions(options).ok());
@@ -173,6 +315,21 @@ TEST(StateFileTest, ReadsBackWhatItWrote) {
   const auto read = ReadStateFile(path);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(StateJson(*read), StateJson(state));
+}
+
+TEST(StateFileTest, IsRemovedByTheSupervisorThatWroteIt) {
+  const std::string path = testing::TempDir() + "/state_removal.json";
+  ClusterState state;
+  state.supervisor_pid = 5;
+  ASSERT_TRUE(WriteStateFile(path, state).ok());
+  RemoveStateFile(path, 6);
+  EXPECT_TRUE(ReadStateFile(path).ok());
+  RemoveStateFile(path, 5);
+  EXPECT_TRUE(absl::IsNotFound(ReadStateFile(path).status()));
+  RemoveStateFile(path, 5);
+  std::ofstream(path) << "{}";
+  RemoveStateFile(path, 0);
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 TEST(StateFileTest, AMissingOrForeignFileIsAnError) {

@@ -197,6 +197,15 @@ TEST(OptionTableTest, RefusesAKeyGivenTwiceAndAKeyWithoutValue) {
   EXPECT_THAT(outcome.output, HasSubstr(":4:3: \"model\" has no value"));
 }
 
+TEST(OptionTableTest, RefusesASecondDocument) {
+  const std::string path = WriteFile(
+      "documents.yaml", "worker:\n  threads: 1\n---\nworker:\n  bogus: 1\n");
+  Program program;
+  const auto outcome = program.Run({"--config", path.c_str()});
+  EXPECT_EQ(outcome.code, kExitConfig);
+  EXPECT_THAT(outcome.output, HasSubstr(":4:1: a second document"));
+}
+
 TEST(OptionTableTest, AMissingRequiredValueIsAFault) {
   Program program;
   program.table().Require("model");
@@ -207,6 +216,104 @@ TEST(OptionTableTest, AMissingRequiredValueIsAFault) {
   Program given;
   given.table().Require("model");
   EXPECT_FALSE(given.Run({}, {{"BATON_WORKER_MODEL", "a.gguf"}}).exit);
+}
+
+TEST(OptionTableTest, EveryWayInHearsTheCheckOfTheValuesTogether) {
+  const std::vector<std::vector<const char*>> ways = {
+      {}, {"--check-config"}, {"--print-config"}};
+  for (const auto& way : ways) {
+    Program program;
+    program.table().SetCheck([&program] {
+      return program.threads < 8
+                 ? absl::OkStatus()
+                 : absl::InvalidArgumentError("--threads 8 needs a reason");
+    });
+    const auto outcome = program.Run(way, {{"BATON_WORKER_THREADS", "9"}});
+    EXPECT_TRUE(outcome.exit);
+    EXPECT_EQ(outcome.code, kExitConfig);
+    EXPECT_EQ(outcome.output, "baton-worker: --threads 8 needs a reason\n");
+  }
+}
+
+TEST(OptionTableTest, TheCheckSeesOnlyValuesThatAreRightByThemselves) {
+  Program program;
+  int calls = 0;
+  program.table().SetCheck([&calls] {
+    ++calls;
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(program.Run({"-t", "0"}).code, kExitConfig);
+  Program help;
+  help.table().SetCheck([&calls] {
+    ++calls;
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(help.Run({"--help"}).code, 0);
+  EXPECT_EQ(help.Run({"--sample-config"}).code, 0);
+  EXPECT_EQ(calls, 0);
+  EXPECT_THAT(help.Run({"--check-config"}).output, HasSubstr("is valid"));
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(OptionTableTest, OneFaultIsOneLine) {
+  Program program;
+  EXPECT_EQ(program.Run({"stray"}).output,
+            "baton-worker: argument \"stray\": not expected\n");
+}
+
+TEST(OptionTableTest, KnowsTheFileItHasRead) {
+  const std::string path = WriteFile("named.yaml", "worker:\n");
+  Program by_flag, by_variable, none;
+  by_flag.Run({"--config", path.c_str()}, {{"BATON_CONFIG", "/other"}});
+  EXPECT_EQ(by_flag.table().config_file(), path);
+  by_variable.Run({}, {{"BATON_CONFIG", path}});
+  EXPECT_EQ(by_variable.table().config_file(), path);
+  none.Run({});
+  EXPECT_EQ(none.table().config_file(), "");
+}
+
+TEST(OptionTableTest, RefusesVariablesOfAMisspeltSection) {
+  const std::vector<std::pair<const char*, const char*>> wrong = {
+      {"BATON_GATEWY_HTTP", "BATON_GATEWAY_HTTP"},
+      {"BATON_GATWEAY_HTTP", "BATON_GATEWAY_HTTP"},
+      {"BATON_WORKERS_KV_MEMORY", "BATON_WORKER_KV_MEMORY"},
+      {"BATON_KV_STORE_CAPACITY", "BATON_KVSTORE_CAPACITY"},
+      {"BATON_CHATT_URL", "BATON_CHAT_URL"}};
+  for (const auto& [given, meant] : wrong) {
+    Program program;
+    const auto outcome = program.Run({}, {{given, "x"}});
+    EXPECT_EQ(outcome.code, kExitConfig) << given;
+    EXPECT_THAT(outcome.output,
+                HasSubstr(std::string("environment ") + given +
+                          ": unknown section; did you mean " + meant + "?"));
+  }
+}
+
+TEST(OptionTableTest, LeavesVariablesAloneThatAreNotConfiguration) {
+  Program program;
+  Environment environment;
+  for (const char* name :
+       {"BATON_CACHE", "BATON_JOBS", "BATON_TARGETS", "BATON_PYTHON",
+        "BATON_MODEL_DIR", "BATON_KEEP_LOGS", "BATON_KV_MEMORY",
+        "BATON_STORE_CAPACITY", "BATON_IMAGE", "BATON_GATEWAY_HTTP",
+        "BATON_UP_MODEL", "BATON_WORKER", "BATON_GATEWY", "BATON_GATEWY_",
+        "BATON_", "BATON__", "MY_BATON_GATEWY_HTTP"}) {
+    environment[name] = "x";
+  }
+  const auto outcome = program.Run({}, environment);
+  EXPECT_FALSE(outcome.exit) << outcome.output;
+}
+
+TEST(OptionTableTest, TheSectionAloneMakesNoVariableLookFamiliar) {
+  Program program;
+  const auto outcome = program.Run({}, {{"BATON_WORKER_FOO", "x"},
+                                        {"BATON_WORKER_RULE", "x"},
+                                        {"BATON_WORKER_KV_MEMROY", "x"}});
+  EXPECT_THAT(outcome.output,
+              HasSubstr("BATON_WORKER_FOO: unknown variable\n"));
+  EXPECT_THAT(outcome.output, HasSubstr("did you mean BATON_WORKER_ROLE?"));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("did you mean BATON_WORKER_KV_MEMORY?"));
 }
 
 TEST(OptionTableTest, HelpNamesEveryFlagInside80Columns) {

@@ -84,6 +84,9 @@ TEST(NearestNameTest, SuggestsOnlyWhatIsClose) {
   EXPECT_EQ(NearestName("modle", known), "model");
   EXPECT_EQ(NearestName("thread", known), "threads");
   EXPECT_EQ(NearestName("completely-else", known), "");
+  EXPECT_EQ(NearestName("foo", {"url", "grpc"}), "");
+  EXPECT_EQ(NearestName("ulr", {"url", "grpc"}), "url");
+  EXPECT_EQ(NearestName("mo", {"up"}), "");
 }
 
 }  // namespace

@@ -14,6 +14,21 @@ TEST(ProcessOptionsTest, OpenListenersNeedInsecure) {
   EXPECT_TRUE(options.Check().ok());
 }
 
+TEST(ProcessOptionsTest, RefusesWhatIsNoAddress) {
+  for (const char* address :
+       {"", "127.0.0.1", ":80", "localhost:", "localhost:http",
+        "localhost:65536", "127.0.0.1:-1", "127.0.0.1:+1", "::1:80"}) {
+    ProcessOptions options{.grpc = "127.0.0.1:1", .http = address};
+    options.insecure = true;
+    EXPECT_TRUE(absl::IsInvalidArgument(options.Check())) << address;
+    EXPECT_FALSE(IsAddress(address)) << address;
+  }
+  for (const char* address :
+       {"127.0.0.1:0", "[::1]:65535", "localhost:80", "0.0.0.0:1"}) {
+    EXPECT_TRUE(IsAddress(address)) << address;
+  }
+}
+
 TEST(ProcessOptionsTest, KnowsLoopbackAddresses) {
   for (const char* address :
        {"127.0.0.1:0", "127.9.9.9:80", "localhost:1", "[::1]:9300"}) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "services/base/error_details.h"
 #include "services/gguf/gguf_header.h"
 #include "services/text/chat_template.h"
 
@@ -133,10 +134,18 @@ TEST(ChatTemplateTest, ClientVariablesAreUntrustedAndChecked) {
             "[<|x|>]3[b]");
   for (const char* kwargs :
        {"[]", "{", "1", R"({"messages": []})", R"({"bos_token": "x"})"}) {
-    EXPECT_EQ(Render("x", kTurns, kwargs).status().code(),
-              absl::StatusCode::kInvalidArgument)
-        << kwargs;
+    const absl::Status status = Render("x", kTurns, kwargs).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << kwargs;
+    EXPECT_EQ(ErrorField(status), kTemplateKwargsField) << kwargs;
   }
+  std::string many = R"({"a": [0)";
+  for (int i = 0; i < 600'000; ++i) many += ",0";
+  const absl::Status limit = Render("x", kTurns, many + "]}").status();
+  EXPECT_EQ(limit.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorField(limit), kTemplateKwargsField);
+  const absl::Status raised =
+      Render("{{ raise_exception('no') }}", kTurns, R"({"a": 1})").status();
+  EXPECT_EQ(ErrorField(raised), kTemplateMessagesField);
   EXPECT_EQ(Render("x", kTurns,
                    absl::StrCat(R"({"a": )", std::string(100'000, '['),
                                 std::string(100'000, ']'), "}"))

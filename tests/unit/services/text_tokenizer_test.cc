@@ -180,6 +180,40 @@ TEST(TokenizerTest, NamesWhatIsMissingOrUnsupported) {
               HasSubstr("tokenizer.ggml.bos_token_id"));
 }
 
+TEST(TokenizerTest, RefusesIdsOutsideTheVocabulary) {
+  for (const uint32_t id : {uint32_t{V::kCount}, 65536u, 4294967295u}) {
+    V vocabulary;
+    vocabulary.bos_id = id;
+    EXPECT_THAT(TryMake(vocabulary).status().ToString(),
+                HasSubstr("tokenizer.ggml.bos_token_id"));
+    vocabulary = {};
+    vocabulary.eos_id = id;
+    EXPECT_THAT(TryMake(vocabulary).status().ToString(),
+                HasSubstr("tokenizer.ggml.eos_token_id"));
+    for (const char* key :
+         {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+      vocabulary = {};
+      vocabulary.further_id_key = key;
+      vocabulary.further_id = id;
+      EXPECT_THAT(TryMake(vocabulary).status().ToString(), HasSubstr(key));
+      vocabulary.further_id = V::kEnd;
+      EXPECT_TRUE(TryMake(vocabulary).ok());
+    }
+  }
+}
+
+TEST(TokenizerTest, EachTokenHasItsRowAndEachRowItsToken) {
+  V vocabulary;
+  vocabulary.embedding_rows = V::kCount;
+  EXPECT_TRUE(TryMake(vocabulary).ok());
+  for (const int64_t rows : {V::kCount - 1, V::kCount + 1, 1}) {
+    vocabulary.embedding_rows = rows;
+    const absl::Status status = TryMake(vocabulary).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status));
+    EXPECT_THAT(status.ToString(), HasSubstr("token_embd.weight"));
+  }
+}
+
 std::string Stream(const Tokenizer& tokenizer, const std::string& bytes) {
   StreamingDetokenizer detokenizer(&tokenizer);
   std::string text;

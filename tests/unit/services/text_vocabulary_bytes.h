@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ggml.h"
 #include "gguf.h"
 
 namespace baton::text {
@@ -28,6 +29,12 @@ struct SmallVocabulary {
   std::string pre = "smollm";
   std::string without;  // a key to leave out
   bool add_bos = false;
+  uint32_t bos_id = kStart;
+  uint32_t eos_id = kEnd;
+  std::string further_id_key;  // set: a key with the id below
+  uint32_t further_id = 0;
+  std::string architecture;  // set: general.architecture, and a context of 128
+  int64_t embedding_rows = 0;  // set: token_embd.weight with so many
 
   // "\u0120" stands for the space, as in GPT-2's alphabet.
   static std::string ByteName(int byte) {
@@ -64,13 +71,29 @@ struct SmallVocabulary {
     SetStrings(out, "tokenizer.ggml.merges", merges);
     gguf_set_arr_data(out, "tokenizer.ggml.token_type", GGUF_TYPE_INT32,
                       types.data(), types.size());
-    gguf_set_val_u32(out, "tokenizer.ggml.bos_token_id", kStart);
-    gguf_set_val_u32(out, "tokenizer.ggml.eos_token_id", kEnd);
+    gguf_set_val_u32(out, "tokenizer.ggml.bos_token_id", bos_id);
+    gguf_set_val_u32(out, "tokenizer.ggml.eos_token_id", eos_id);
+    if (!further_id_key.empty()) {
+      gguf_set_val_u32(out, further_id_key.c_str(), further_id);
+    }
+    if (!architecture.empty()) {
+      gguf_set_val_str(out, "general.architecture", architecture.c_str());
+      gguf_set_val_u32(out, (architecture + ".context_length").c_str(), 128);
+    }
     gguf_set_val_bool(out, "tokenizer.ggml.add_bos_token", add_bos);
     if (!without.empty()) gguf_remove_key(out, without.c_str());
+    ggml_context* tensors =
+        ggml_init({ggml_tensor_overhead(), nullptr, /*no_alloc=*/true});
+    if (embedding_rows > 0) {
+      ggml_tensor* embedding =
+          ggml_new_tensor_2d(tensors, GGML_TYPE_F32, 2, embedding_rows);
+      ggml_set_name(embedding, "token_embd.weight");
+      gguf_add_tensor(out, embedding);
+    }
     std::string bytes(gguf_get_meta_size(out), '\0');
     gguf_get_meta_data(out, bytes.data());
     gguf_free(out);
+    ggml_free(tensors);
     return bytes;
   }
 
