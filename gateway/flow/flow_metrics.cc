@@ -96,6 +96,10 @@ FlowMetrics::FlowMetrics(telemetry::MetricsRegistry* registry,
   };
   request_overhead_ = overhead("request");
   token_overhead_ = overhead("token");
+  reservation_ =
+      registry->GetHistogram("baton_gateway_reservation_seconds",
+                             "From a reservation to the decode worker's answer",
+                             telemetry::OverheadBuckets(), model);
   prompt_tokens_ =
       registry->GetHistogram("baton_request_prompt_tokens", "Prompt lengths",
                              telemetry::TokenBuckets(), model);
@@ -140,6 +144,10 @@ void FlowMetrics::OnTokens(absl::Duration gap, size_t tokens) {
 
 void FlowMetrics::OnPromptSent(absl::Duration overhead) {
   request_overhead_->Observe(absl::ToDoubleSeconds(overhead));
+}
+
+void FlowMetrics::OnReserved(absl::Duration round_trip) {
+  reservation_->Observe(absl::ToDoubleSeconds(round_trip));
 }
 
 void FlowMetrics::OnTokensSent(absl::Duration overhead) {

@@ -25,9 +25,10 @@ class FlowMetrics {
   // `tokens` tokens came `gap` after those before them.
   void OnTokens(absl::Duration gap, size_t tokens);
   // What the gateway itself added: from a request's last byte to its prompt's
-  // way to a worker, without the wait for a place (the reservation's round
-  // trip is in it); from a worker's event to the client's bytes.
+  // way to a worker, without the wait for a place and for the reservation's
+  // answer; from a worker's event to the client's bytes.
   void OnPromptSent(absl::Duration overhead);
+  void OnReserved(absl::Duration round_trip);
   void OnTokensSent(absl::Duration overhead);
   void OnRetry(const CountRetry& retry);
   void OnEnd(const std::string& api, const GenerationReport& report,
@@ -49,6 +50,7 @@ class FlowMetrics {
   telemetry::Histogram* queue_;
   telemetry::Histogram* request_overhead_;
   telemetry::Histogram* token_overhead_;
+  telemetry::Histogram* reservation_;
   telemetry::Histogram* prompt_tokens_;
   telemetry::Histogram* generation_tokens_;
 };

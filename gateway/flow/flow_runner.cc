@@ -62,7 +62,7 @@ void FlowRunner::Admit() {
     const absl::Duration waited =
         self->environment_.clock->Monotonic() - entered;
     self->strand_->Post([self, waited] {
-      self->waited_ = waited;
+      self->waited_ += waited;
       self->Step([&](const FlowContext& context) {
         return self->flow_.OnAdmitted(context);
       });
@@ -80,6 +80,12 @@ void FlowRunner::HandleWorkerEvent(StreamNumber stream,
                                    const WorkerEvent& event,
                                    absl::Duration received) {
   event_received_ = received;
+  if (reserve_sent_.has_value()) {
+    const absl::Duration reservation = received - *reserve_sent_;
+    reserve_sent_.reset();
+    waited_ += reservation;
+    metrics_->OnReserved(reservation);
+  }
   Step([&](const FlowContext& context) {
     return flow_.OnWorkerEvent(stream, event, context);
   });
@@ -145,6 +151,7 @@ void FlowRunner::Perform(const OpenDecode& action) {
   auto stream = environment_.decode->Open(action.worker.address, action.request,
                                           SinkFor(action.stream));
   streams_[action.stream] = {stream, stream, action.worker.id};
+  if (!prompt_sent_) reserve_sent_ = environment_.clock->Monotonic();
 }
 
 void FlowRunner::Perform(const OpenPrefill& action) {

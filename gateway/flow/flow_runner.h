@@ -109,7 +109,8 @@ class FlowRunner final : public GenerationHandle,
   FlowState stage_ = FlowState::kDone;  // as last reported to the metrics
   absl::Duration armed_ = absl::InfiniteDuration();
   std::optional<absl::Duration> last_tokens_at_;
-  absl::Duration waited_;          // for a place
+  absl::Duration waited_;  // for a place and for reservations
+  std::optional<absl::Duration> reserve_sent_;  // while one is awaited
   absl::Duration event_received_;  // of the event that is being handled
   bool prompt_sent_ = false;
 };
