@@ -200,8 +200,10 @@ def server_rows(options, add):
             ttft[0].append(stream(servers.baton, prompt, 4)[0] * 1000)
             ttft[1].append(stream(servers.peer, prompt, 4)[0] * 1000)
         add("ttft512/server", ttft[0], ttft[1], "ms", command, inverse=True)
-        # Of these same requests, one at a time: under load it would show how
-        # the cores are shared.
+        # One request at a time: under load it would show how the cores are
+        # shared.
+        for number in range(30):
+            stream(servers.baton, prompt_of(512, 2000 + number), 4)
         for stage in ("request", "token"):
             share = median_of_histogram(
                 servers.baton, "baton_gateway_overhead_seconds", stage)

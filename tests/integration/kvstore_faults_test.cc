@@ -10,6 +10,7 @@
 
 #include "kvstore/client/object_codec.h"
 #include "services/base/crc32c.h"
+#include "tests/support/await.h"
 #include "tests/support/kvstore_fixture.h"
 
 namespace baton::kvstore {
@@ -188,7 +189,9 @@ TEST_F(KvStoreClientTest, ADeadWritersHalfIsReaped) {
   store_.index.Reap();
   EXPECT_EQ(store_.index.GetStat().pending_writes, 0u);
   EXPECT_EQ(store_.index.GetStat().used_bytes, 0u);
-  EXPECT_EQ(store_.live_bytes(), 0u);
+  // The writer's call keeps its room until it has seen the cancellation.
+  EXPECT_TRUE(testing_support::Await(
+      [this] { return store_.live_bytes() == 0; }, absl::Seconds(10)));
 }
 
 TEST_F(KvStoreClientTest, MalformedRequestsAreRefused) {

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "baton/v1/completion.grpc.pb.h"
+#include "tests/support/await.h"
 
 namespace baton::testing_support {
 
@@ -62,12 +63,6 @@ class ClusterProcess {
 absl::StatusOr<std::string> HttpGet(const std::string& address,
                                     const std::string& path);
 
-// Polls `condition` every 20 ms until it holds or `timeout` has passed.
-template <typename Condition>
-bool Await(Condition condition, absl::Duration timeout);
-
 }  // namespace baton::testing_support
-
-#include "tests/support/cluster_process_inl.h"
 
 #endif  // BATON_TESTS_SUPPORT_CLUSTER_PROCESS_H_

@@ -1,13 +1,15 @@
-// Template of cluster_process.h.
-#ifndef BATON_TESTS_SUPPORT_CLUSTER_PROCESS_INL_H_
-#define BATON_TESTS_SUPPORT_CLUSTER_PROCESS_INL_H_
+// Waiting for what another thread or process will do.
+#ifndef BATON_TESTS_SUPPORT_AWAIT_H_
+#define BATON_TESTS_SUPPORT_AWAIT_H_
 
 #include <poll.h>
 
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace baton::testing_support {
 
+// Polls `condition` every 20 ms until it holds (true) or `timeout` has passed.
 template <typename Condition>
 bool Await(Condition condition, absl::Duration timeout) {
   const absl::Time end = absl::Now() + timeout;
@@ -20,4 +22,4 @@ bool Await(Condition condition, absl::Duration timeout) {
 
 }  // namespace baton::testing_support
 
-#endif  // BATON_TESTS_SUPPORT_CLUSTER_PROCESS_INL_H_
+#endif  // BATON_TESTS_SUPPORT_AWAIT_H_
