@@ -29,8 +29,10 @@ absl::Status WithField(absl::Status status, absl::string_view field) {
 }
 
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay) {
-  status.SetPayload(kRetryAfterMs,
-                    absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(delay))));
+  // By way of a view: the constructor from a string is a template of the
+  // library, which Clang names otherwise than the GCC that built it.
+  const std::string text = absl::StrCat(absl::ToInt64Milliseconds(delay));
+  status.SetPayload(kRetryAfterMs, absl::Cord(absl::string_view(text)));
   return status;
 }
 
