@@ -60,6 +60,13 @@ BATON_INLINE __m256i Iq4(__m256i nibbles) {
   const __m128i table = LoadHalf(kIq4Values);
   return _mm256_shuffle_epi8(_mm256_set_m128i(table, table), nibbles);
 }
+// Sub-block `sub` of a K format: 32 bytes hold two, the even one in the low
+// nibbles.
+BATON_INLINE __m256i WideNibbles(const uint8_t* quants, size_t sub) {
+  const __m256i packed = LoadAll(quants + 32 * (sub / 2));
+  return _mm256_and_si256(sub % 2 == 0 ? packed : _mm256_srli_epi16(packed, 4),
+                          _mm256_set1_epi8(15));
+}
 // The eight scales, then the eight minima, of a K format.
 BATON_INLINE void SixBitPairs(const uint8_t* packed, int16_t* scales,
                               int16_t* minima) {
@@ -149,10 +156,7 @@ struct Q4K {
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kIntegers;
   static BATON_INLINE __m256i Values(const Block& block, size_t sub) {
-    const __m256i packed = LoadAll(block.quants + 32 * (sub / 2));
-    return _mm256_and_si256(
-        sub % 2 == 0 ? packed : _mm256_srli_epi16(packed, 4),
-        _mm256_set1_epi8(15));
+    return WideNibbles(block.quants, sub);
   }
   static BATON_INLINE void Scales(const Block& block, int16_t* scales,
                                   int16_t* minima) {
@@ -167,10 +171,7 @@ struct Q5K {
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kIntegers;
   static BATON_INLINE __m256i Values(const Block& block, size_t sub) {
-    const __m256i packed = LoadAll(block.quants + 32 * (sub / 2));
-    const __m256i low =
-        _mm256_and_si256(sub % 2 == 0 ? packed : _mm256_srli_epi16(packed, 4),
-                         _mm256_set1_epi8(15));
+    const __m256i low = WideNibbles(block.quants, sub);
     const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << sub));
     const __m256i high =
         _mm256_cmpeq_epi8(_mm256_and_si256(LoadAll(block.high), bit), bit);

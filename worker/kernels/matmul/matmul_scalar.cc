@@ -280,8 +280,9 @@ void QuantiseSmall(const float* x, size_t columns, uint8_t* out) {
     const float largest = Largest(in, kSmallBlock, &first);
     float d = 0;
     int32_t sum = 0;
-    if (IsBroken(in, kSmallBlock) || largest < kSmallest) {
-      if (IsBroken(in, kSmallBlock)) d = NAN;
+    const bool broken = IsBroken(in, kSmallBlock);
+    if (broken || largest < kSmallest) {
+      if (broken) d = NAN;
       std::memset(q, 0, kSmallBlock);
     } else {
       d = largest / 127.0f;
@@ -307,8 +308,9 @@ void QuantiseLarge(const float* x, size_t columns, uint8_t* out) {
     float first;
     const float largest = Largest(in, kLargeBlock, &first);
     float d = 0;
-    if (IsBroken(in, kLargeBlock) || largest < kSmallest) {
-      if (IsBroken(in, kLargeBlock)) d = NAN;
+    const bool broken = IsBroken(in, kLargeBlock);
+    if (broken || largest < kSmallest) {
+      if (broken) d = NAN;
       std::memset(q, 0, kLargeBlock);
     } else {
       const float inverse = -127.0f / first;
