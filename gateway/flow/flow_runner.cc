@@ -43,7 +43,7 @@ FlowRunner::FlowRunner(const FlowEnvironment& environment,
       sink_(std::move(sink)) {}
 
 bool FlowRunner::Start() {
-  return strand_->Post([self = shared_from_this()] { self->Admit(); });
+  return strand_->Dispatch([self = shared_from_this()] { self->Admit(); });
 }
 
 void FlowRunner::Cancel() {
@@ -132,7 +132,7 @@ void FlowRunner::ArmTimer() {
 WorkerEventSink FlowRunner::SinkFor(StreamNumber stream) {
   return [self = shared_from_this(), stream](WorkerEvent event) {
     const absl::Duration received = self->environment_.clock->Monotonic();
-    self->strand_->Post([self, stream, received, event = std::move(event)] {
+    self->strand_->Dispatch([self, stream, received, event = std::move(event)] {
       self->HandleWorkerEvent(stream, event, received);
     });
   };

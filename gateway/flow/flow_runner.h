@@ -48,7 +48,8 @@ class FlowRunner final : public GenerationHandle,
       std::shared_ptr<GenerationSink> sink,
       std::function<void(FlowRunner*)> on_ended);
 
-  // False if the executor has stopped; then the sink is not called.
+  // May call the sink before it returns. False if the executor has stopped;
+  // then the sink is not called.
   bool Start();
   void Cancel() override;
 

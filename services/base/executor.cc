@@ -58,6 +58,11 @@ bool ThreadPoolExecutor::PostAfter(absl::Duration delay,
   return true;
 }
 
+bool ThreadPoolExecutor::stopped() const {
+  MutexLock lock(&state_->mutex);
+  return state_->stopped;
+}
+
 void ThreadPoolExecutor::Stop() {
   MutexLock lock(&state_->mutex);
   state_->stopped = true;
@@ -119,6 +124,17 @@ bool Strand::PostAfter(absl::Duration delay, std::function<void()> task) {
       delay, [self = shared_from_this(), task = std::move(task)]() mutable {
         self->Post(std::move(task));
       });
+}
+
+bool Strand::Dispatch(std::function<void()> task) {
+  if (executor_->stopped()) return false;
+  {
+    MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+    if (std::exchange(scheduled_, true)) return true;
+  }
+  RunSome();
+  return true;
 }
 
 void Strand::RunSome() {

@@ -25,6 +25,8 @@ class Executor {
   virtual bool Post(std::function<void()> task) = 0;
   // As Post, not before `delay` has passed.
   virtual bool PostAfter(absl::Duration delay, std::function<void()> task) = 0;
+  // True once Post refuses for good.
+  virtual bool stopped() const = 0;
 };
 
 class ThreadPoolExecutor final : public Executor {
@@ -40,6 +42,7 @@ class ThreadPoolExecutor final : public Executor {
 
   bool Post(std::function<void()> task) override;
   bool PostAfter(absl::Duration delay, std::function<void()> task) override;
+  bool stopped() const override;
   // Refuses new work, runs what is queued, drops what is delayed. Idempotent.
   void Stop();
 
@@ -59,6 +62,11 @@ class Strand final : public Executor,
   static std::shared_ptr<Strand> Create(Executor* executor);
   bool Post(std::function<void()> task) override;
   bool PostAfter(absl::Duration delay, std::function<void()> task) override;
+  bool stopped() const override { return executor_->stopped(); }
+  // As Post, but an idle strand runs `task`, and what it posts here, in this
+  // call: that spares a wake-up where one is most of the cost. The caller may
+  // hold no lock that a task of the strand takes.
+  bool Dispatch(std::function<void()> task);
 
  private:
   explicit Strand(Executor* executor) : executor_(executor) {}

@@ -35,6 +35,7 @@ class InlineExecutor final : public Executor {
   bool PostAfter(absl::Duration, std::function<void()>) override {
     return false;
   }
+  bool stopped() const override { return false; }
 };
 
 std::string Header(const std::string& pre) {

@@ -346,6 +346,7 @@ class NoExecutor final : public Executor {
   bool PostAfter(absl::Duration, std::function<void()>) override {
     return false;
   }
+  bool stopped() const override { return true; }
 };
 
 TEST_F(WorkerRegistryTest, PollerAsksForFactsUntilItHasThem) {

@@ -5,6 +5,8 @@
 #include <latch>
 #include <memory>
 #include <numeric>
+#include <thread>
+#include <vector>
 
 #include "services/base/executor.h"
 
@@ -154,11 +156,71 @@ TEST(StrandTest, ADelayedTaskRunsOnTheStrand) {
   done.wait();
 }
 
+TEST(StrandTest, DispatchRunsOnTheCallersThreadWhileTheStrandIsIdle) {
+  ThreadPoolExecutor executor({.threads = 1});
+  auto strand = Strand::Create(&executor);
+  std::vector<int> order;
+  EXPECT_TRUE(strand->Dispatch([&] {
+    EXPECT_TRUE(strand->Dispatch([&order] { order.push_back(2); }));
+    EXPECT_TRUE(strand->Post([&order] { order.push_back(3); }));
+    order.push_back(1);
+  }));
+  EXPECT_THAT(order, ElementsAre(1, 2, 3));
+  // And it is idle again.
+  EXPECT_TRUE(strand->Dispatch([&order] { order.push_back(4); }));
+  EXPECT_THAT(order, ElementsAre(1, 2, 3, 4));
+}
+
+TEST(StrandTest, DispatchWaitsBehindWhatRuns) {
+  ThreadPoolExecutor executor({.threads = 1});
+  auto strand = Strand::Create(&executor);
+  std::latch started(1), release(1), done(1);
+  std::vector<int> order;
+  strand->Post([&] {
+    started.count_down();
+    release.wait();
+    order.push_back(1);
+  });
+  started.wait();
+  EXPECT_TRUE(strand->Dispatch([&] {
+    order.push_back(2);
+    done.count_down();
+  }));
+  release.count_down();
+  done.wait();
+  EXPECT_THAT(order, ElementsAre(1, 2));
+}
+
+TEST(StrandTest, DispatchOfSeveralThreadsIsOneAtATime) {
+  ThreadPoolExecutor executor({.threads = 2});
+  auto strand = Strand::Create(&executor);
+  constexpr int kThreads = 4, kEach = 200;
+  int ran = 0;  // unguarded on purpose: the strand orders access
+  std::latch done(kThreads * kEach);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < kEach; ++i) {
+          EXPECT_TRUE(strand->Dispatch([&] {
+            ++ran;
+            done.count_down();
+          }));
+        }
+      });
+    }
+  }
+  done.wait();
+  EXPECT_EQ(ran, kThreads * kEach);
+}
+
 TEST(StrandTest, RefusesAfterItsExecutorStopped) {
   ThreadPoolExecutor executor({.threads = 1});
   auto strand = Strand::Create(&executor);
   executor.Stop();
+  EXPECT_TRUE(executor.stopped());
   EXPECT_FALSE(strand->Post([] { ADD_FAILURE() << "must not run"; }));
+  EXPECT_FALSE(strand->Dispatch([] { ADD_FAILURE() << "must not run"; }));
 }
 
 }  // namespace
