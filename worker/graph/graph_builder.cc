@@ -57,6 +57,7 @@ ggml_tensor* GraphBuilder::Linear(ggml_tensor* x, const std::string& weight,
 }
 
 ggml_tensor* GraphBuilder::Quantised(ggml_tensor* x, ActivationFormat format) {
+  if (format == ActivationFormat::kFloats) return x;
   ggml_tensor*& rounded = quantised_[{x, format}];
   if (rounded == nullptr) rounded = QuantiseOp(context_, x, format, matmul_);
   return rounded;

@@ -43,7 +43,7 @@ void RunMultiply(ggml_tensor* out, int thread, int threads, void* userdata) {
   matrix.columns = static_cast<size_t>(weight->ne[0]);
   matrix.outputs = static_cast<size_t>(weight->ne[1]);
   Multiply(*static_cast<const MatMulForms*>(userdata), matrix,
-           static_cast<const uint8_t*>(rows->data),
+           static_cast<const uint8_t*>(rows->data), rows->nb[1],
            static_cast<size_t>(rows->ne[1]), static_cast<float*>(out->data),
            out->nb[1] / sizeof(float), thread, threads);
 }
@@ -91,6 +91,12 @@ std::optional<WeightFormat> KernelFormat(ggml_type type) {
       return kQ6K;
     case GGML_TYPE_IQ4_XS:
       return kIq4Xs;
+    case GGML_TYPE_F32:
+      return kF32;
+    case GGML_TYPE_F16:
+      return kF16;
+    case GGML_TYPE_BF16:
+      return kBf16;
     default:
       return std::nullopt;
   }
@@ -109,10 +115,10 @@ ggml_tensor* QuantiseOp(ggml_context* context, ggml_tensor* x,
 }
 
 ggml_tensor* MultiplyOp(ggml_context* context, ggml_tensor* weight,
-                        ggml_tensor* quantised, const MatMulForms* forms) {
-  ggml_tensor* sources[] = {weight, quantised};
-  return ggml_custom_4d(context, GGML_TYPE_F32, weight->ne[1], quantised->ne[1],
-                        1, 1, sources, 2, RunMultiply, GGML_N_TASKS_MAX,
+                        ggml_tensor* rows, const MatMulForms* forms) {
+  ggml_tensor* sources[] = {weight, rows};
+  return ggml_custom_4d(context, GGML_TYPE_F32, weight->ne[1], rows->ne[1], 1,
+                        1, sources, 2, RunMultiply, GGML_N_TASKS_MAX,
                         UserData(forms));
 }
 

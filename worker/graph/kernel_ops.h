@@ -34,15 +34,16 @@ ggml_tensor* AttendOp(ggml_context* context, ggml_tensor* q,
 // The format in which our kernels know matrices of `type`; none for others.
 std::optional<WeightFormat> KernelFormat(ggml_type type);
 
-// Rows of x ([columns, rows], f32) rounded for products: [row bytes, rows] of
-// int8. `forms` must outlive the graph, here and below.
+// Rows of x ([columns, rows], f32) rounded to blocks for products: [row bytes,
+// rows] of int8. `forms` must outlive the graph, here and below.
 ggml_tensor* QuantiseOp(ggml_context* context, ggml_tensor* x,
                         ActivationFormat format, const MatMulForms* forms);
 
-// weight ([columns, outputs], of a type with a KernelFormat) times rows from
-// QuantiseOp. Result: [outputs, rows], f32.
+// weight ([columns, outputs], of a type with a KernelFormat) times rows: from
+// QuantiseOp, or [columns, rows] of f32 where the weight is float. Result:
+// [outputs, rows], f32.
 ggml_tensor* MultiplyOp(ggml_context* context, ggml_tensor* weight,
-                        ggml_tensor* quantised, const MatMulForms* forms);
+                        ggml_tensor* rows, const MatMulForms* forms);
 
 }  // namespace baton::worker
 

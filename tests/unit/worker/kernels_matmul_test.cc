@@ -99,8 +99,9 @@ Product Compute(const Case& test, const std::vector<uint8_t>& weights,
   const WeightMatrix matrix{test.format, weights.data(),
                             weights.size() / outputs, columns, outputs};
   for (int thread = 0; thread < threads; ++thread) {
-    Multiply(forms, matrix, product.activations.data(), rows,
-             product.out.data(), outputs, thread, threads);
+    Multiply(forms, matrix, product.activations.data(),
+             ActivationRowBytes(activation, columns), rows, product.out.data(),
+             outputs, thread, threads);
   }
   for (size_t i = rows * outputs; i < product.out.size(); ++i) {
     EXPECT_EQ(product.out[i], 77.0f);
@@ -229,7 +230,7 @@ TEST_P(MatMul, IsAsAccurateAsGgml) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, MatMul,
-                         ::testing::Range(size_t{0}, kWeightFormats),
+                         ::testing::Range(size_t{0}, kQuantisedFormats),
                          [](const auto& info) {
                            return std::string(
                                ggml_type_name(Cases()[info.param].type));

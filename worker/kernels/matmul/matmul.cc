@@ -7,15 +7,27 @@ namespace {
 
 struct FormatFacts {
   size_t block_bytes;
-  bool large;
+  ActivationFormat activation;
 };
 
+constexpr auto kSmall = ActivationFormat::kSmallBlocks;
+constexpr auto kLarge = ActivationFormat::kLargeBlocks;
+constexpr auto kFloats = ActivationFormat::kFloats;
+
 constexpr FormatFacts kFacts[kWeightFormats] = {
-    {sizeof(BlockQ4_0), false}, {sizeof(BlockQ4_1), false},
-    {sizeof(BlockQ5_0), false}, {sizeof(BlockQ5_1), false},
-    {sizeof(BlockQ8_0), false}, {sizeof(BlockIq4Nl), false},
-    {sizeof(BlockQ4K), true},   {sizeof(BlockQ5K), true},
-    {sizeof(BlockQ6K), true},   {sizeof(BlockIq4Xs), true},
+    {sizeof(BlockQ4_0), kSmall},
+    {sizeof(BlockQ4_1), kSmall},
+    {sizeof(BlockQ5_0), kSmall},
+    {sizeof(BlockQ5_1), kSmall},
+    {sizeof(BlockQ8_0), kSmall},
+    {sizeof(BlockIq4Nl), kSmall},
+    {sizeof(BlockQ4K), kLarge},
+    {sizeof(BlockQ5K), kLarge},
+    {sizeof(BlockQ6K), kLarge},
+    {sizeof(BlockIq4Xs), kLarge},
+    {4, kFloats},
+    {2, kFloats},
+    {2, kFloats},
 };
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 &&
               sizeof(BlockQ5_0) == 22 && sizeof(BlockQ5_1) == 24 &&
@@ -36,18 +48,31 @@ Share ShareOf(size_t count, int thread, int threads) {
 }  // namespace
 
 ActivationFormat ActivationOf(WeightFormat format) {
-  return kFacts[format].large ? ActivationFormat::kLargeBlocks
-                              : ActivationFormat::kSmallBlocks;
+  return kFacts[format].activation;
 }
 
 size_t ActivationRowBytes(ActivationFormat format, size_t columns) {
-  return format == ActivationFormat::kLargeBlocks
-             ? columns + 4 * (columns / kLargeBlock) + 2 * (columns / 32)
-             : columns + 12 * (columns / kSmallBlock);
+  switch (format) {
+    case ActivationFormat::kSmallBlocks:
+      return columns + 12 * (columns / kSmallBlock);
+    case ActivationFormat::kLargeBlocks:
+      return columns + 4 * (columns / kLargeBlock) + 2 * (columns / 32);
+    case ActivationFormat::kFloats:
+      break;
+  }
+  return columns * sizeof(float);
 }
 
 size_t BlockValues(WeightFormat format) {
-  return kFacts[format].large ? kLargeBlock : kSmallBlock;
+  switch (kFacts[format].activation) {
+    case ActivationFormat::kSmallBlocks:
+      return kSmallBlock;
+    case ActivationFormat::kLargeBlocks:
+      return kLargeBlock;
+    case ActivationFormat::kFloats:
+      break;
+  }
+  return 1;
 }
 
 size_t BlockBytes(WeightFormat format) { return kFacts[format].block_bytes; }
@@ -72,16 +97,15 @@ void QuantiseRows(const MatMulForms& forms, ActivationFormat format,
 }
 
 void Multiply(const MatMulForms& forms, const WeightMatrix& weights,
-              const uint8_t* activations, size_t rows, float* out,
-              size_t out_stride, int thread, int threads) {
+              const uint8_t* activations, size_t activation_stride, size_t rows,
+              float* out, size_t out_stride, int thread, int threads) {
   const size_t tiles = (weights.outputs + kTileOutputs - 1) / kTileOutputs;
   const Share share = ShareOf(tiles, thread, threads);
   TileTask task;
   task.weight_stride = weights.row_bytes;
   task.columns = weights.columns;
   task.activations = activations;
-  task.activation_stride =
-      ActivationRowBytes(ActivationOf(weights.format), weights.columns);
+  task.activation_stride = activation_stride;
   task.rows = rows;
   task.out_stride = out_stride;
   for (size_t tile = share.first; tile < share.last; ++tile) {

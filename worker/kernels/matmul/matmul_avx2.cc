@@ -9,6 +9,7 @@
 // weights are read once in their own order, and the partial integer sums of
 // eight weight rows are turned into lanes.
 #include "worker/kernels/matmul/avx2_values.h"
+#include "worker/kernels/matmul/float_matmul.h"
 
 namespace baton::worker {
 namespace {
@@ -404,6 +405,7 @@ const MatMulForms kAvx2MatMul = {
     QuantiseLargeAvx2,
     {Multiply<Q4_0>, Multiply<Q4_1>, Multiply<Q5_0>, Multiply<Q5_1>,
      Multiply<Q8_0>, Multiply<Iq4Nl>, Multiply<Q4K>, Multiply<Q5K>,
-     Multiply<Q6K>, Multiply<Iq4Xs>}};
+     Multiply<Q6K>, Multiply<Iq4Xs>, MultiplyF32Avx2, MultiplyF16Avx2,
+     MultiplyBf16Avx2}};
 
 }  // namespace baton::worker

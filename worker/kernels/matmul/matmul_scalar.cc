@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "worker/kernels/half.h"
+#include "worker/kernels/matmul/float_matmul.h"
 #include "worker/kernels/matmul/weight_format.h"
 
 namespace baton::worker {
@@ -338,6 +339,7 @@ const MatMulForms kScalarMatMul = {
     QuantiseLarge,
     {Multiply<Q4_0>, Multiply<Q4_1>, Multiply<Q5_0>, Multiply<Q5_1>,
      Multiply<Q8_0>, Multiply<Iq4Nl>, Multiply<Q4K>, Multiply<Q5K>,
-     Multiply<Q6K>, Multiply<Iq4Xs>}};
+     Multiply<Q6K>, Multiply<Iq4Xs>, MultiplyF32Scalar, MultiplyF16Scalar,
+     MultiplyBf16Scalar}};
 
 }  // namespace baton::worker

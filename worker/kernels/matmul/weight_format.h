@@ -1,5 +1,5 @@
-// The quantised matrix formats of GGUF that our kernels multiply, as they lie
-// in the file, and the two formats that activations are rounded to.
+// The matrix formats of GGUF that our kernels multiply, as they lie in the
+// file, and the two formats that activations are rounded to.
 //
 // Included by files that are compiled with different instruction sets: keep it
 // free of functions (see attention_forms.h).
@@ -22,8 +22,13 @@ enum WeightFormat : uint8_t {
   kQ5K,
   kQ6K,
   kIq4Xs,
+  kF32,
+  kF16,
+  kBf16,
 };
-constexpr size_t kWeightFormats = 10;
+constexpr size_t kWeightFormats = 13;
+// The first of them; for the others activations stay float.
+constexpr size_t kQuantisedFormats = 10;
 
 // Blocks of the file. d and m are half precision; value = d * q + m (m = 0
 // where there is none) for 32 values, low nibbles first.
@@ -106,14 +111,17 @@ constexpr size_t kLargeBlock = 256;
 // Outputs (weight rows) that are computed together: one per 32-bit lane.
 constexpr size_t kTileOutputs = 16;
 
+// Partial sums of an output in the float formats; see matmul.h.
+constexpr size_t kFloatLanes = 16;
+
 // One tile of the product: `outputs` weight rows times `rows` activations.
 struct TileTask {
   const uint8_t* weights;  // the tile's first row
   size_t weight_stride;    // bytes from row to row
   size_t outputs;          // 1..kTileOutputs
   size_t columns;
-  const uint8_t* activations;
-  size_t activation_stride;  // bytes
+  const uint8_t* activations;  // rounded; floats for the float formats
+  size_t activation_stride;    // bytes
   size_t rows;
   float* out;         // out[row * out_stride + output]
   size_t out_stride;  // floats
