@@ -67,24 +67,43 @@ BATON_INLINE __m256i WideNibbles(const uint8_t* quants, size_t sub) {
   return _mm256_and_si256(sub % 2 == 0 ? packed : _mm256_srli_epi16(packed, 4),
                           _mm256_set1_epi8(15));
 }
-// The eight scales, then the eight minima, of a K format.
-BATON_INLINE void SixBitPairs(const uint8_t* packed, int16_t* scales,
-                              int16_t* minima) {
-  for (int j = 0; j < 4; ++j) {
-    scales[j] = packed[j] & 63;
-    minima[j] = packed[j + 4] & 63;
-    scales[j + 4] =
-        static_cast<int16_t>((packed[j + 8] & 15) | (packed[j] >> 6) << 4);
-    minima[j + 4] =
-        static_cast<int16_t>(packed[j + 8] >> 4 | (packed[j + 4] >> 6) << 4);
-  }
+// The eight scales, then the eight minima, of a K format, as bytes.
+BATON_INLINE __m128i SixBitPairs(const uint8_t* packed) {
+  const uint32_t low = static_cast<uint32_t>(LoadInt(packed));
+  const uint32_t middle = static_cast<uint32_t>(LoadInt(packed + 4));
+  const uint32_t high = static_cast<uint32_t>(LoadInt(packed + 8));
+  constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x30303030;
+  return _mm_setr_epi32(
+      static_cast<int>(low & kSix),
+      static_cast<int>((high & kFour) | (low >> 2 & kTwo)),
+      static_cast<int>(middle & kSix),
+      static_cast<int>((high >> 4 & kFour) | (middle >> 2 & kTwo)));
+}
+// Eight scales of IQ4_XS as bytes: the low four bits of scale j are nibble j of
+// `low`, the high two are bits 2j and 2j + 1 of `high`; 32 is the zero.
+BATON_INLINE __m128i Iq4Scales(const uint8_t* low, uint16_t high) {
+  const __m128i packed = _mm_cvtsi32_si128(LoadInt(low));
+  const __m128i nibbles = _mm_and_si128(
+      _mm_unpacklo_epi8(packed, _mm_srli_epi16(packed, 4)), _mm_set1_epi8(15));
+  // Moves the two bits of scale j to the top of 16-bit lane j, then down.
+  const __m128i places = _mm_setr_epi16(1 << 14, 1 << 12, 1 << 10, 1 << 8,
+                                        1 << 6, 1 << 4, 1 << 2, 1);
+  const __m128i top = _mm_srli_epi16(
+      _mm_mullo_epi16(_mm_set1_epi16(static_cast<int16_t>(high)), places), 14);
+  const __m128i bits = _mm_packus_epi16(_mm_slli_epi16(top, 4), top);
+  return _mm_sub_epi8(_mm_or_si128(nibbles, _mm_move_epi64(bits)),
+                      _mm_set1_epi8(32));
 }
 
 // How a format's integers are multiplied.
 //   kSigned     values are signed: the activation takes the weight's sign
 //   kOffset     subtracted from each value, through the activation's sum
 //   kGroups     groups of four products a lane that fit in 16 bits
+//   kNibbleBytes  so many bytes hold twice as many values and no more, the
+//               first ones in the low nibbles; 0 = the format is not like that
 //   kSubBlocks  integer scales a float block; 0 = none
+//   Scales      they, as int8; eight scales are followed by eight minima where
+//               the format has such
 enum class Minimum { kNone, kFloat, kIntegers };
 
 struct Q4_0 {
@@ -93,9 +112,11 @@ struct Q4_0 {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 8;
   static constexpr Minimum kMinimum = Minimum::kNone;
+  static constexpr int kNibbleBytes = 16;
   static BATON_INLINE __m256i Values(const Block& block, size_t) {
     return Nibbles(block.quants);
   }
+  static BATON_INLINE __m256i FromNibbles(__m256i nibbles) { return nibbles; }
 };
 struct Q4_1 {
   using Block = BlockQ4_1;
@@ -103,10 +124,12 @@ struct Q4_1 {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kFloat;
+  static constexpr int kNibbleBytes = 16;
   static BATON_INLINE __m256i Values(const Block& block, size_t) {
     return Nibbles(block.quants);
   }
   static BATON_INLINE uint16_t Least(const Block& block) { return block.m; }
+  static BATON_INLINE __m256i FromNibbles(__m256i nibbles) { return nibbles; }
 };
 struct Q5_0 {
   using Block = BlockQ5_0;
@@ -114,6 +137,7 @@ struct Q5_0 {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 16;
   static constexpr Minimum kMinimum = Minimum::kNone;
+  static constexpr int kNibbleBytes = 0;
   static BATON_INLINE __m256i Values(const Block& block, size_t) {
     return _mm256_or_si256(Nibbles(block.quants), FifthBits(block.high));
   }
@@ -124,6 +148,7 @@ struct Q5_1 {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kFloat;
+  static constexpr int kNibbleBytes = 0;
   static BATON_INLINE __m256i Values(const Block& block, size_t) {
     return _mm256_or_si256(Nibbles(block.quants), FifthBits(block.high));
   }
@@ -135,6 +160,7 @@ struct Q8_0 {
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
+  static constexpr int kNibbleBytes = 0;
   static BATON_INLINE __m256i Values(const Block& block, size_t) {
     return LoadAll(block.quants);
   }
@@ -145,8 +171,12 @@ struct Iq4Nl {
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
+  static constexpr int kNibbleBytes = 16;
   static BATON_INLINE __m256i Values(const Block& block, size_t) {
     return Iq4(Nibbles(block.quants));
+  }
+  static BATON_INLINE __m256i FromNibbles(__m256i nibbles) {
+    return Iq4(nibbles);
   }
 };
 struct Q4K {
@@ -155,14 +185,15 @@ struct Q4K {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kIntegers;
+  static constexpr int kNibbleBytes = 32;
   static BATON_INLINE __m256i Values(const Block& block, size_t sub) {
     return WideNibbles(block.quants, sub);
   }
-  static BATON_INLINE void Scales(const Block& block, int16_t* scales,
-                                  int16_t* minima) {
-    SixBitPairs(block.scales, scales, minima);
+  static BATON_INLINE __m128i Scales(const Block& block) {
+    return SixBitPairs(block.scales);
   }
   static BATON_INLINE uint16_t Least(const Block& block) { return block.dmin; }
+  static BATON_INLINE __m256i FromNibbles(__m256i nibbles) { return nibbles; }
 };
 struct Q5K {
   using Block = BlockQ5K;
@@ -170,6 +201,7 @@ struct Q5K {
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kIntegers;
+  static constexpr int kNibbleBytes = 0;
   static BATON_INLINE __m256i Values(const Block& block, size_t sub) {
     const __m256i low = WideNibbles(block.quants, sub);
     const __m256i bit = _mm256_set1_epi8(static_cast<char>(1 << sub));
@@ -177,9 +209,8 @@ struct Q5K {
         _mm256_cmpeq_epi8(_mm256_and_si256(LoadAll(block.high), bit), bit);
     return _mm256_or_si256(low, _mm256_and_si256(high, _mm256_set1_epi8(16)));
   }
-  static BATON_INLINE void Scales(const Block& block, int16_t* scales,
-                                  int16_t* minima) {
-    SixBitPairs(block.scales, scales, minima);
+  static BATON_INLINE __m128i Scales(const Block& block) {
+    return SixBitPairs(block.scales);
   }
   static BATON_INLINE uint16_t Least(const Block& block) { return block.dmin; }
 };
@@ -189,6 +220,7 @@ struct Q6K {
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
+  static constexpr int kNibbleBytes = 0;
   static BATON_INLINE __m256i Values(const Block& block, size_t sub) {
     const size_t half = sub / 4, quarter = sub % 4;
     const __m256i packed = LoadAll(block.low + 64 * half + 32 * (quarter % 2));
@@ -203,9 +235,8 @@ struct Q6K {
     const __m256i high = _mm256_and_si256(shifted, _mm256_set1_epi8(0x30));
     return _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
   }
-  static BATON_INLINE void Scales(const Block& block, int16_t* scales,
-                                  int16_t*) {
-    for (int j = 0; j < 16; ++j) scales[j] = block.scales[j];
+  static BATON_INLINE __m128i Scales(const Block& block) {
+    return LoadHalf(block.scales);
   }
 };
 struct Iq4Xs {
@@ -214,17 +245,15 @@ struct Iq4Xs {
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
+  static constexpr int kNibbleBytes = 16;
   static BATON_INLINE __m256i Values(const Block& block, size_t sub) {
     return Iq4(Nibbles(block.quants + 16 * sub));
   }
-  static BATON_INLINE void Scales(const Block& block, int16_t* scales,
-                                  int16_t*) {
-    for (int j = 0; j < 8; ++j) {
-      scales[j] = static_cast<int16_t>(
-          ((block.scales_low[j / 2] >> (4 * (j % 2)) & 15) |
-           (block.scales_high >> (2 * j) & 3) << 4) -
-          32);
-    }
+  static BATON_INLINE __m128i Scales(const Block& block) {
+    return Iq4Scales(block.scales_low, block.scales_high);
+  }
+  static BATON_INLINE __m256i FromNibbles(__m256i nibbles) {
+    return Iq4(nibbles);
   }
 };
 

@@ -32,9 +32,13 @@ struct Unpacked {
   alignas(32) float least[kTileOutputs];
 };
 
-// Turns eight rows of 32 values into eight groups of [8 rows][4 values].
-BATON_INLINE void Interleave(const __m256i* rows, size_t half,
-                             uint8_t (*out)[kTileOutputs][4]) {
+// [eight weight rows][four values] of one half of a tile.
+BATON_INLINE void StoreGroup(__m256i group, size_t half, uint8_t (*out)[4]) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out[8 * half]), group);
+}
+
+// Turns eight rows of 32 bytes into eight groups of [8 rows][4 bytes].
+BATON_INLINE void Interleave(__m256i* rows) {
   __m256i a[8], b[8];
   for (int i = 0; i < 4; ++i) {
     a[2 * i] = _mm256_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
@@ -47,10 +51,127 @@ BATON_INLINE void Interleave(const __m256i* rows, size_t half,
     b[4 * i + 3] = _mm256_unpackhi_epi64(a[4 * i + 1], a[4 * i + 3]);
   }
   for (int i = 0; i < 4; ++i) {
-    _mm256_store_si256(reinterpret_cast<__m256i*>(out[i][8 * half]),
-                       _mm256_permute2x128_si256(b[i], b[i + 4], 0x20));
-    _mm256_store_si256(reinterpret_cast<__m256i*>(out[i + 4][8 * half]),
-                       _mm256_permute2x128_si256(b[i], b[i + 4], 0x31));
+    rows[i] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x20);
+    rows[i + 4] = _mm256_permute2x128_si256(b[i], b[i + 4], 0x31);
+  }
+}
+// Turns eight rows of 16 bytes into four groups of [8 rows][4 bytes].
+BATON_INLINE void InterleaveShort(const uint8_t* const* rows, __m256i* groups) {
+  __m256i pairs[4];
+  for (int i = 0; i < 4; ++i) {
+    pairs[i] = _mm256_set_m128i(LoadHalf(rows[i + 4]), LoadHalf(rows[i]));
+  }
+  const __m256i a = _mm256_unpacklo_epi32(pairs[0], pairs[1]);
+  const __m256i b = _mm256_unpacklo_epi32(pairs[2], pairs[3]);
+  const __m256i c = _mm256_unpackhi_epi32(pairs[0], pairs[1]);
+  const __m256i d = _mm256_unpackhi_epi32(pairs[2], pairs[3]);
+  groups[0] = _mm256_unpacklo_epi64(a, b);
+  groups[1] = _mm256_unpackhi_epi64(a, b);
+  groups[2] = _mm256_unpacklo_epi64(c, d);
+  groups[3] = _mm256_unpackhi_epi64(c, d);
+}
+
+// The low and the high nibbles of a group of bytes.
+template <typename Format>
+BATON_INLINE void StoreNibbles(__m256i packed, size_t half, uint8_t (*low)[4],
+                               uint8_t (*high)[4]) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  StoreGroup(Format::FromNibbles(_mm256_and_si256(packed, mask)), half, low);
+  StoreGroup(
+      Format::FromNibbles(_mm256_and_si256(_mm256_srli_epi16(packed, 4), mask)),
+      half, high);
+}
+
+// The values of eight weight rows, interleaved. Nibbles are told apart after
+// that, so that a byte of two is moved once.
+template <typename Format>
+BATON_INLINE void UnpackValues(const typename Format::Block* const* blocks,
+                               size_t half, uint8_t (*out)[kTileOutputs][4]) {
+  if constexpr (Format::kNibbleBytes == 16) {
+#pragma GCC unroll 8
+    for (size_t sub = 0; sub < Format::kValues / 32; ++sub) {
+      const uint8_t* rows[8];
+      for (size_t i = 0; i < 8; ++i) rows[i] = blocks[i]->quants + 16 * sub;
+      __m256i groups[4];
+      InterleaveShort(rows, groups);
+      for (size_t i = 0; i < 4; ++i) {
+        StoreNibbles<Format>(groups[i], half, out[8 * sub + i],
+                             out[8 * sub + 4 + i]);
+      }
+    }
+  } else if constexpr (Format::kNibbleBytes == 32) {
+#pragma GCC unroll 4
+    for (size_t pair = 0; pair < Format::kValues / 64; ++pair) {
+      __m256i rows[8];
+      for (size_t i = 0; i < 8; ++i) {
+        rows[i] = LoadAll(blocks[i]->quants + 32 * pair);
+      }
+      Interleave(rows);
+      for (size_t i = 0; i < 8; ++i) {
+        StoreNibbles<Format>(rows[i], half, out[16 * pair + i],
+                             out[16 * pair + 8 + i]);
+      }
+    }
+  } else {
+#pragma GCC unroll 8
+    for (size_t sub = 0; sub < Format::kValues / 32; ++sub) {
+      __m256i rows[8];
+      for (size_t i = 0; i < 8; ++i) rows[i] = Format::Values(*blocks[i], sub);
+      Interleave(rows);
+      for (size_t i = 0; i < 8; ++i)
+        StoreGroup(rows[i], half, out[8 * sub + i]);
+    }
+  }
+}
+
+// Rows i of bytes become columns i.
+BATON_INLINE void Transpose16(__m128i* rows) {
+  __m128i other[16];
+#pragma GCC unroll 4
+  for (int stage = 0; stage < 4; ++stage) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      other[2 * i] = _mm_unpacklo_epi8(rows[i], rows[i + 8]);
+      other[2 * i + 1] = _mm_unpackhi_epi8(rows[i], rows[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) rows[i] = other[i];
+  }
+}
+
+// Bytes a and b of 16 outputs as pairs of 16-bit lanes.
+BATON_INLINE void StorePairs(__m128i a, __m128i b, int16_t (*out)[2]) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out[0]),
+                     _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(a, b)));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(out[8]),
+                     _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(a, b)));
+}
+
+template <typename Format>
+BATON_INLINE void UnpackScales(const typename Format::Block* const* blocks,
+                               Unpacked<Format>* out) {
+  __m128i rows[kTileOutputs];
+  for (size_t i = 0; i < kTileOutputs; ++i) {
+    rows[i] = Format::Scales(*blocks[i]);
+  }
+  Transpose16(rows);
+  for (size_t j = 0; j < Format::kSubBlocks; ++j) {
+    StorePairs(rows[j], rows[j], out->scales[j]);
+  }
+  if constexpr (Format::kMinimum == Minimum::kIntegers) {
+    for (size_t j = 0; j < 4; ++j) {
+      StorePairs(rows[8 + 2 * j], rows[9 + 2 * j], out->minima[j]);
+    }
+  }
+}
+
+// Weight rows that are read side by side the hardware's prefetchers do not
+// follow; what comes next lies behind them in the file.
+template <size_t kBytes, _mm_hint kHint>
+BATON_INLINE void Prefetch(const uint8_t* at) {
+#pragma GCC unroll 4
+  for (size_t i = 0; i < kBytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(at + i), kHint);
   }
 }
 
@@ -59,21 +180,17 @@ BATON_INLINE void Unpack(const TileTask& task, size_t block,
                          Unpacked<Format>* out) {
   using Block = typename Format::Block;
   const Block* blocks[kTileOutputs];
+  const uint8_t* ahead = task.weights + kTileOutputs * task.weight_stride;
+  Prefetch<kTileOutputs * sizeof(Block), _MM_HINT_T0>(
+      ahead + block * kTileOutputs * sizeof(Block));
   for (size_t i = 0; i < kTileOutputs; ++i) {
     blocks[i] = reinterpret_cast<const Block*>(
                     task.weights + (i < task.outputs ? i : task.outputs - 1) *
                                        task.weight_stride) +
                 block;
   }
-#pragma GCC unroll 8
-  for (size_t sub = 0; sub < Format::kValues / 32; ++sub) {
-    for (size_t half = 0; half < kHalves; ++half) {
-      __m256i rows[8];
-      for (size_t i = 0; i < 8; ++i) {
-        rows[i] = Format::Values(*blocks[8 * half + i], sub);
-      }
-      Interleave(rows, half, out->values + 8 * sub);
-    }
+  for (size_t half = 0; half < kHalves; ++half) {
+    UnpackValues<Format>(blocks + 8 * half, half, out->values);
   }
   alignas(16) uint16_t d[kTileOutputs];
   alignas(16) uint16_t least[kTileOutputs];
@@ -81,16 +198,6 @@ BATON_INLINE void Unpack(const TileTask& task, size_t block,
     d[i] = blocks[i]->d;
     if constexpr (Format::kMinimum != Minimum::kNone) {
       least[i] = Format::Least(*blocks[i]);
-    }
-    if constexpr (Format::kSubBlocks > 0) {
-      int16_t scales[16], minima[8];
-      Format::Scales(*blocks[i], scales, minima);
-      for (size_t j = 0; j < Format::kSubBlocks; ++j) {
-        out->scales[j][i][0] = out->scales[j][i][1] = scales[j];
-      }
-      if constexpr (Format::kMinimum == Minimum::kIntegers) {
-        for (size_t j = 0; j < 8; ++j) out->minima[j / 2][i][j % 2] = minima[j];
-      }
     }
   }
   for (size_t half = 0; half < kHalves; ++half) {
@@ -100,6 +207,7 @@ BATON_INLINE void Unpack(const TileTask& task, size_t block,
                       _mm256_cvtph_ps(LoadHalf(least + 8 * half)));
     }
   }
+  if constexpr (Format::kSubBlocks > 0) UnpackScales<Format>(blocks, out);
 }
 
 // The places of an activation row's parts; see weight_format.h.
@@ -274,6 +382,21 @@ BATON_INLINE __m256i SumLanes(const __m256i* parts) {
                           _mm256_permute2x128_si256(a, b, 0x31));
 }
 
+// The scales of sub-block `sub` of 32 values, one a 16-bit lane.
+template <typename Format>
+BATON_INLINE __m256i Factor(__m128i scales, size_t sub) {
+  // Byte `at` to the upper half of every lane, from where the shift extends
+  // its sign.
+  const auto pick = [](size_t at) {
+    return _mm_set1_epi16(static_cast<int16_t>(at << 8 | 0x80));
+  };
+  constexpr size_t kEach = Format::kSubBlocks / 8;  // a sub-block of 32 has
+  const __m256i picked = _mm256_shuffle_epi8(
+      _mm256_set_m128i(scales, scales),
+      _mm256_set_m128i(pick(kEach * sub + kEach - 1), pick(kEach * sub)));
+  return _mm256_srai_epi16(picked, 8);
+}
+
 // kRows activation rows times the eight weight rows at `blocks`.
 template <typename Format, size_t kRows>
 BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
@@ -290,19 +413,15 @@ BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
     if constexpr (Format::kMinimum != Minimum::kNone) {
       least[i] = Format::Least(w);
     }
-    alignas(32) int16_t scales[16];
-    alignas(16) int16_t minima[8];
-    if constexpr (Format::kSubBlocks > 0) Format::Scales(w, scales, minima);
+    __m128i scales = _mm_setzero_si128();
+    if constexpr (Format::kSubBlocks > 0) scales = Format::Scales(w);
     for (size_t r = 0; r < kRows; ++r) parts[r][i] = _mm256_setzero_si256();
 #pragma GCC unroll 8
     for (size_t sub = 0; sub < Format::kValues / 32; ++sub) {
       const __m256i values = Format::Values(w, sub);
       __m256i factor = _mm256_set1_epi16(1);
-      if constexpr (Format::kSubBlocks == 8) {
-        factor = _mm256_set1_epi16(scales[sub]);
-      } else if constexpr (Format::kSubBlocks == 16) {
-        factor = _mm256_set_m128i(_mm_set1_epi16(scales[2 * sub + 1]),
-                                  _mm_set1_epi16(scales[2 * sub]));
+      if constexpr (Format::kSubBlocks > 0) {
+        factor = Factor<Format>(scales, sub);
       }
       for (size_t r = 0; r < kRows; ++r) {
         const __m256i activation =
@@ -314,8 +433,9 @@ BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
     }
     if constexpr (Format::kMinimum == Minimum::kIntegers) {
       for (size_t r = 0; r < kRows; ++r) {
-        least_parts[r][i] = _mm256_castsi128_si256(_mm_madd_epi16(
-            LoadHalf(minima), LoadHalf(activations[r].sums + 16 * block)));
+        least_parts[r][i] = _mm256_castsi128_si256(
+            _mm_madd_epi16(_mm_cvtepi8_epi16(_mm_srli_si128(scales, 8)),
+                           LoadHalf(activations[r].sums + 16 * block)));
         least_parts[r][i] =
             _mm256_inserti128_si256(least_parts[r][i], _mm_setzero_si128(), 1);
       }
@@ -338,15 +458,6 @@ BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
   }
 }
 
-// Eight rows are read side by side, which the hardware's prefetchers do not
-// follow; the next eight lie behind them in the file.
-template <size_t kBytes>
-BATON_INLINE void Prefetch(const uint8_t* at) {
-  for (size_t i = 0; i < kBytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T0);
-  }
-}
-
 template <typename Format, size_t kRows>
 void MultiplyFew(const TileTask& task, size_t row) {
   using Block = typename Format::Block;
@@ -366,7 +477,8 @@ void MultiplyFew(const TileTask& task, size_t row) {
     for (size_t r = 0; r < kRows; ++r) sums[r] = _mm256_setzero_ps();
     const uint8_t* ahead = task.weights + (first + 8) * task.weight_stride;
     for (size_t block = 0; block < task.columns / Format::kValues; ++block) {
-      Prefetch<8 * sizeof(Block)>(ahead + block * 8 * sizeof(Block));
+      Prefetch<8 * sizeof(Block), _MM_HINT_T0>(ahead +
+                                               block * 8 * sizeof(Block));
       MultiplyBlocks<Format, kRows>(blocks, block, activations, sums);
     }
     for (size_t r = 0; r < kRows; ++r) {
