@@ -180,9 +180,6 @@ BATON_INLINE void Unpack(const TileTask& task, size_t block,
                          Unpacked<Format>* out) {
   using Block = typename Format::Block;
   const Block* blocks[kTileOutputs];
-  const uint8_t* ahead = task.weights + kTileOutputs * task.weight_stride;
-  Prefetch<kTileOutputs * sizeof(Block), _MM_HINT_T0>(
-      ahead + block * kTileOutputs * sizeof(Block));
   for (size_t i = 0; i < kTileOutputs; ++i) {
     blocks[i] = reinterpret_cast<const Block*>(
                     task.weights + (i < task.outputs ? i : task.outputs - 1) *
@@ -341,7 +338,13 @@ BATON_INLINE void MultiplyPanel(const TileTask& task,
                      : _mm256_loadu_ps(out + r * task.out_stride + 8 * half);
     }
   }
+  // The next tile's weights come while the first rows are multiplied.
+  const uint8_t* ahead = task.weights + kTileOutputs * task.weight_stride;
+  constexpr size_t kBytes = kTileOutputs * sizeof(typename Format::Block);
   for (size_t i = 0; i < count; ++i) {
+    if (row == 0) {
+      Prefetch<kBytes, _MM_HINT_T0>(ahead + (first + i) * kBytes);
+    }
     MultiplyUnpacked<Format, kRows>(panel[i], first + i, activations, sums);
   }
   for (size_t r = 0; r < kRows; ++r) {
