@@ -99,6 +99,7 @@ BATON_INLINE __m128i Iq4Scales(const uint8_t* low, uint16_t high) {
 //   kSigned     values are signed: the activation takes the weight's sign
 //   kOffset     subtracted from each value, through the activation's sum
 //   kGroups     groups of four products a lane that fit in 16 bits
+//   kManyRows   from so many rows on, unpacking a tile pays; found by timing
 //   kNibbleBytes  so many bytes hold twice as many values and no more, the
 //               first ones in the low nibbles; 0 = the format is not like that
 //   kSubBlocks  integer scales a float block; 0 = none
@@ -109,6 +110,7 @@ enum class Minimum { kNone, kFloat, kIntegers };
 struct Q4_0 {
   using Block = BlockQ4_0;
   static constexpr size_t kValues = 32, kSubBlocks = 0, kGroups = 8;
+  static constexpr size_t kManyRows = 4;
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 8;
   static constexpr Minimum kMinimum = Minimum::kNone;
@@ -121,6 +123,7 @@ struct Q4_0 {
 struct Q4_1 {
   using Block = BlockQ4_1;
   static constexpr size_t kValues = 32, kSubBlocks = 0, kGroups = 8;
+  static constexpr size_t kManyRows = 4;
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kFloat;
@@ -134,6 +137,7 @@ struct Q4_1 {
 struct Q5_0 {
   using Block = BlockQ5_0;
   static constexpr size_t kValues = 32, kSubBlocks = 0, kGroups = 4;
+  static constexpr size_t kManyRows = 4;
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 16;
   static constexpr Minimum kMinimum = Minimum::kNone;
@@ -145,6 +149,7 @@ struct Q5_0 {
 struct Q5_1 {
   using Block = BlockQ5_1;
   static constexpr size_t kValues = 32, kSubBlocks = 0, kGroups = 4;
+  static constexpr size_t kManyRows = 4;
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kFloat;
@@ -157,6 +162,7 @@ struct Q5_1 {
 struct Q8_0 {
   using Block = BlockQ8_0;
   static constexpr size_t kValues = 32, kSubBlocks = 0, kGroups = 1;
+  static constexpr size_t kManyRows = 8;
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
@@ -168,6 +174,7 @@ struct Q8_0 {
 struct Iq4Nl {
   using Block = BlockIq4Nl;
   static constexpr size_t kValues = 32, kSubBlocks = 0, kGroups = 1;
+  static constexpr size_t kManyRows = 4;
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
@@ -182,6 +189,7 @@ struct Iq4Nl {
 struct Q4K {
   using Block = BlockQ4K;
   static constexpr size_t kValues = 256, kSubBlocks = 8, kGroups = 8;
+  static constexpr size_t kManyRows = 8;
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kIntegers;
@@ -198,6 +206,7 @@ struct Q4K {
 struct Q5K {
   using Block = BlockQ5K;
   static constexpr size_t kValues = 256, kSubBlocks = 8, kGroups = 4;
+  static constexpr size_t kManyRows = 8;
   static constexpr bool kSigned = false;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kIntegers;
@@ -217,6 +226,7 @@ struct Q5K {
 struct Q6K {
   using Block = BlockQ6K;
   static constexpr size_t kValues = 256, kSubBlocks = 16, kGroups = 4;
+  static constexpr size_t kManyRows = 9;
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;
@@ -242,6 +252,7 @@ struct Q6K {
 struct Iq4Xs {
   using Block = BlockIq4Xs;
   static constexpr size_t kValues = 256, kSubBlocks = 8, kGroups = 1;
+  static constexpr size_t kManyRows = 4;
   static constexpr bool kSigned = true;
   static constexpr int kOffset = 0;
   static constexpr Minimum kMinimum = Minimum::kNone;

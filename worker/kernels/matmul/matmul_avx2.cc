@@ -367,6 +367,10 @@ void MultiplyMany(const TileTask& task) {
     for (; row + 4 <= task.rows; row += 4) {
       MultiplyPanel<Format, 4>(task, panel, first, count, row);
     }
+    if (row + 2 <= task.rows) {
+      MultiplyPanel<Format, 2>(task, panel, first, count, row);
+      row += 2;
+    }
     for (; row < task.rows; ++row) {
       MultiplyPanel<Format, 1>(task, panel, first, count, row);
     }
@@ -385,53 +389,74 @@ BATON_INLINE __m256i SumLanes(const __m256i* parts) {
                           _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-// The scales of sub-block `sub` of 32 values, one a 16-bit lane.
+// For sub-block `sub` of 32 values: byte shuffles that move its scale, or its
+// two, to the upper half of every 16-bit lane.
+struct ScalePicks {
+  alignas(32) uint16_t lanes[8][16];
+  constexpr explicit ScalePicks(size_t scales_each) : lanes() {
+    for (size_t sub = 0; sub < 8; ++sub) {
+      for (size_t i = 0; i < 16; ++i) {
+        const size_t at = scales_each * sub + (i < 8 ? 0 : scales_each - 1);
+        lanes[sub][i] = static_cast<uint16_t>(at << 8 | 0x80);
+      }
+    }
+  }
+};
+constexpr ScalePicks kOneScale(1), kTwoScales(2);
+
+// The scales of sub-block `sub`, one a 16-bit lane; `scales` twice.
 template <typename Format>
-BATON_INLINE __m256i Factor(__m128i scales, size_t sub) {
-  // Byte `at` to the upper half of every lane, from where the shift extends
-  // its sign.
-  const auto pick = [](size_t at) {
-    return _mm_set1_epi16(static_cast<int16_t>(at << 8 | 0x80));
-  };
-  constexpr size_t kEach = Format::kSubBlocks / 8;  // a sub-block of 32 has
-  const __m256i picked = _mm256_shuffle_epi8(
-      _mm256_set_m128i(scales, scales),
-      _mm256_set_m128i(pick(kEach * sub + kEach - 1), pick(kEach * sub)));
-  return _mm256_srai_epi16(picked, 8);
+BATON_INLINE __m256i Factor(__m256i scales, size_t sub) {
+  const ScalePicks& picks = Format::kSubBlocks == 8 ? kOneScale : kTwoScales;
+  return _mm256_srai_epi16(
+      _mm256_shuffle_epi8(scales, LoadAll(picks.lanes[sub])), 8);
 }
 
-// kRows activation rows times the eight weight rows at `blocks`.
+// kRows activation rows times the eight weight rows at `blocks`; `ahead` is
+// what will be read next.
 template <typename Format, size_t kRows>
 BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
                                  size_t block, const Activation* activations,
-                                 __m256* sums) {
+                                 const uint8_t* ahead, __m256* sums) {
+  using Block = typename Format::Block;
+  constexpr bool kLarge = Format::kValues > 32;
+  const uint8_t* next = ahead + 8 * block * sizeof(Block);
+  // At once or, where a block is longer than a cache line, bit by bit.
+  if constexpr (!kLarge) Prefetch<8 * sizeof(Block), _MM_HINT_T0>(next);
   __m256i parts[kRows][8];
   __m256i least_parts[kRows][8];
   alignas(16) uint16_t d[8];
   alignas(16) uint16_t least[8] = {};
 #pragma GCC unroll 8
   for (size_t i = 0; i < 8; ++i) {
-    const auto& w = blocks[i][block];
+    const Block& w = blocks[i][block];
+    if constexpr (kLarge) {
+      Prefetch<sizeof(Block), _MM_HINT_T0>(next + i * sizeof(Block));
+    }
     d[i] = w.d;
     if constexpr (Format::kMinimum != Minimum::kNone) {
       least[i] = Format::Least(w);
     }
     __m128i scales = _mm_setzero_si128();
     if constexpr (Format::kSubBlocks > 0) scales = Format::Scales(w);
-    for (size_t r = 0; r < kRows; ++r) parts[r][i] = _mm256_setzero_si256();
 #pragma GCC unroll 8
     for (size_t sub = 0; sub < Format::kValues / 32; ++sub) {
       const __m256i values = Format::Values(w, sub);
       __m256i factor = _mm256_set1_epi16(1);
       if constexpr (Format::kSubBlocks > 0) {
-        factor = Factor<Format>(scales, sub);
+        factor = Factor<Format>(_mm256_set_m128i(scales, scales), sub);
       }
       for (size_t r = 0; r < kRows; ++r) {
         const __m256i activation =
             LoadAll(activations[r].q + block * Format::kValues + 32 * sub);
-        parts[r][i] = _mm256_add_epi32(
-            parts[r][i],
-            _mm256_madd_epi16(Pairs<Format>(values, activation), factor));
+        const __m256i products =
+            _mm256_madd_epi16(Pairs<Format>(values, activation), factor);
+        parts[r][i] =
+            sub == 0 ? products : _mm256_add_epi32(parts[r][i], products);
+        // Keeps the compiler from holding all products before it adds them.
+        if constexpr (kLarge) {
+          asm volatile("" : "+x"(parts[r][i]));
+        }
       }
     }
     if constexpr (Format::kMinimum == Minimum::kIntegers) {
@@ -480,9 +505,7 @@ void MultiplyFew(const TileTask& task, size_t row) {
     for (size_t r = 0; r < kRows; ++r) sums[r] = _mm256_setzero_ps();
     const uint8_t* ahead = task.weights + (first + 8) * task.weight_stride;
     for (size_t block = 0; block < task.columns / Format::kValues; ++block) {
-      Prefetch<8 * sizeof(Block), _MM_HINT_T0>(ahead +
-                                               block * 8 * sizeof(Block));
-      MultiplyBlocks<Format, kRows>(blocks, block, activations, sums);
+      MultiplyBlocks<Format, kRows>(blocks, block, activations, ahead, sums);
     }
     for (size_t r = 0; r < kRows; ++r) {
       float* out = task.out + (row + r) * task.out_stride + first;
@@ -497,16 +520,19 @@ void MultiplyFew(const TileTask& task, size_t row) {
   }
 }
 
-// From so many rows on, unpacking a tile pays.
-constexpr size_t kManyRows = 4;
-
 template <typename Format>
 void Multiply(const TileTask& task) {
-  if (task.rows >= kManyRows && task.outputs == kTileOutputs) {
+  if (task.rows >= Format::kManyRows && task.outputs == kTileOutputs) {
     MultiplyMany<Format>(task);
     return;
   }
   size_t row = 0;
+  if constexpr (Format::kManyRows > 4) {
+    // Not for the last five: 3 + 2 are quicker than 4 + 1.
+    for (; row + 4 <= task.rows && task.rows - row != 5; row += 4) {
+      MultiplyFew<Format, 4>(task, row);
+    }
+  }
   for (; row + 3 <= task.rows; row += 3) MultiplyFew<Format, 3>(task, row);
   if (task.rows - row == 2) MultiplyFew<Format, 2>(task, row);
   if (task.rows - row == 1) MultiplyFew<Format, 1>(task, row);
