@@ -32,9 +32,9 @@ Vector Lanes(Lane lane) {
 template <typename Element, typename Vector>
 Element Get(const Vector& vector, size_t lane) {
   Element element;
-  __builtin_memcpy(&element,
-                   reinterpret_cast<const char*>(&vector) + lane * sizeof(element),
-                   sizeof(element));
+  __builtin_memcpy(
+      &element, reinterpret_cast<const char*>(&vector) + lane * sizeof(element),
+      sizeof(element));
   return element;
 }
 
@@ -92,14 +92,17 @@ inline void StoreMasked(float* to, __mmask16 mask, __m512 a) {
 #undef _mm512_fmadd_ps
 #define _mm512_fmadd_ps(a, b, c) ::baton::emulated::MultiplyAdd(a, b, c)
 #undef _mm512_fnmadd_ps
-#define _mm512_fnmadd_ps(a, b, c) ::baton::emulated::NegativeMultiplyAdd(a, b, c)
+#define _mm512_fnmadd_ps(a, b, c) \
+  ::baton::emulated::NegativeMultiplyAdd(a, b, c)
 #define _mm512_cvtepi32_ps(a) ::baton::emulated::IntsToFloats(a)
 #define _mm512_cvtps_epi32(a) ::baton::emulated::FloatsToInts(a)
 #define _mm512_cvtepi32_epi16(a) ::baton::emulated::IntsToShorts(a)
 #define _mm512_cvtph_ps(a) ::baton::emulated::HalvesToFloats(a)
 #define _mm512_cvtps_ph(a, rounding) ::baton::emulated::FloatsToHalves(a)
 #define _mm512_extractf32x8_ps(a, half) ::baton::emulated::HalfOf(a, half)
-#define _mm512_maskz_loadu_ps(mask, from) ::baton::emulated::LoadMasked(mask, from)
-#define _mm512_mask_storeu_ps(to, mask, a) ::baton::emulated::StoreMasked(to, mask, a)
+#define _mm512_maskz_loadu_ps(mask, from) \
+  ::baton::emulated::LoadMasked(mask, from)
+#define _mm512_mask_storeu_ps(to, mask, a) \
+  ::baton::emulated::StoreMasked(to, mask, a)
 
 #endif  // BATON_TESTS_SUPPORT_EMULATED_AVX512_H_

@@ -63,8 +63,8 @@ TEST_F(AttentionFormsTest, ConvertAlike) {
   std::vector<float> floats(kCount);
   for (float& value : floats) {
     // Around the range of half precision, both signs, and some beyond.
-    const uint32_t bits =
-        (random_() & 0x807fffff) | (95 + random_() % 56) << 23;
+    const uint32_t bits = (random_() & 0x807fffff) | (95 + random_() % 56)
+                                                         << 23;
     std::memcpy(&value, &bits, sizeof(value));
   }
   std::vector<float> wide(kCount);
@@ -108,17 +108,16 @@ TEST_F(AttentionFormsTest, SoftenAlike) {
       for (const float before : {-INFINITY, -200.0f, 0.5f, 400.0f}) {
         std::vector<float> weights = scores;
         float maximum = before, sum = 1.25f;
-        const float factor = kScalarAttention.soften(weights.data(), keys,
-                                                     &maximum, &sum);
+        const float factor =
+            kScalarAttention.soften(weights.data(), keys, &maximum, &sum);
         const std::vector<float> numbers = {factor, maximum, sum};
         for (const NamedForms& form : Forms()) {
           std::vector<float> here = scores;
           float maximum_here = before, sum_here = 1.25f;
-          const float factor_here = form.forms->soften(
-              here.data(), keys, &maximum_here, &sum_here);
+          const float factor_here =
+              form.forms->soften(here.data(), keys, &maximum_here, &sum_here);
           EXPECT_TRUE(SameBits(here, weights)) << form.name;
-          EXPECT_TRUE(
-              SameBits({factor_here, maximum_here, sum_here}, numbers))
+          EXPECT_TRUE(SameBits({factor_here, maximum_here, sum_here}, numbers))
               << form.name << ", " << keys << " keys after " << before;
         }
       }

@@ -212,9 +212,8 @@ TEST_P(MatMul, IsAsAccurateAsGgml) {
   ggml_get_type_traits(test().type)
       ->to_float(weights.data(), values.data(), columns * outputs);
   const std::vector<float> x = RandomRows(rows * columns, false, &random_);
-  const Product product =
-      Compute(test(), weights, columns, outputs, x,
-              MatMulFormsOf(BestKernelForm()));
+  const Product product = Compute(test(), weights, columns, outputs, x,
+                                  MatMulFormsOf(BestKernelForm()));
 
   const ggml_type_traits_cpu* traits = ggml_get_type_traits_cpu(test().type);
   const ggml_type_traits_cpu* rounded =
@@ -263,8 +262,8 @@ TEST(Activations, RoundAlikeInEveryFormAlsoWhenBroken) {
       std::vector<std::vector<uint8_t>> results;
       for (const MatMulForms& forms : Forms()) {
         results.emplace_back(bytes, 0xee);
-        QuantiseRows(forms, format, x.data(), x.size(), x.size(),
-                     1, results.back().data(), 0, 1);
+        QuantiseRows(forms, format, x.data(), x.size(), x.size(), 1,
+                     results.back().data(), 0, 1);
         EXPECT_TRUE(SameBits(results[0], results.back()))
             << odd << " " << forms.name;
       }
