@@ -4,10 +4,16 @@
 #ifndef BATON_TESTS_SUPPORT_EMULATED_AVX512_H_
 #define BATON_TESTS_SUPPORT_EMULATED_AVX512_H_
 
+#include <emmintrin.h>
+// Clang declares this type there, and SIMDe once more; and it has the first of
+// the comparisons there, which keeps SIMDe from naming any.
+#define __m128bh SimdeM128bh
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #include <simde/x86/avx512.h>
-#include <simde/x86/f16c.h>
-#include <simde/x86/fma.h>
+#undef __m128bh
+#ifndef _CMP_NLT_UQ
+#define _CMP_NLT_UQ SIMDE_CMP_NLT_UQ
+#endif
 
 #include "worker/kernels/half.h"
 
