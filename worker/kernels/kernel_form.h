@@ -8,9 +8,11 @@ namespace baton::worker {
 // Rises when any kernel changes a bit of any result.
 inline constexpr int kKernelRevision = 3;
 
-// Instruction sets, in ascending order.
-enum class KernelForm { kScalar, kAvx2, kAvx512 };
-// The best form this processor runs; asked of CPUID once.
+// Instruction sets, in ascending order: a processor that runs one runs those
+// before it. kAvx512 is F, DQ and VL; kAvx512Vnni also BW and VNNI.
+enum class KernelForm { kScalar, kAvx2, kAvx512, kAvx512Vnni };
+// The best form that this processor and its operating system (which must save
+// the registers) run.
 KernelForm BestKernelForm();
 const char* KernelFormName(KernelForm form);
 

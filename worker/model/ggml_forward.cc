@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "ggml-alloc.h"
+#include "services/base/log.h"
 #include "services/base/status_macros.h"
+#include "worker/kernels/matmul/form_check.h"
 
 namespace baton::worker {
 namespace {
@@ -17,6 +19,15 @@ constexpr size_t kTensorsBeside = 64;
 void Fill(ggml_tensor* input, const std::vector<int32_t>& values) {
   if (input == nullptr) return;
   std::memcpy(input->data, values.data(), values.size() * sizeof(int32_t));
+}
+
+const MatMulForms& CheckedForms(KernelForm form) {
+  return CheckedMatMulFormsOf(
+      form, [](const MatMulForms& forms, const std::string& difference) {
+        Log(LogLevel::kWarning,
+            "matrix products are wrong on this processor; using slower ones",
+            {{"form", forms.name}, {"differs_in", difference}});
+      });
 }
 
 }  // namespace
@@ -45,7 +56,7 @@ GgmlForward::GgmlForward(const Architecture* architecture,
       weights_(weights),
       backend_(std::move(backend)),
       attention_(cache, backend_->threads(), form),
-      matmul_(&MatMulFormsOf(form)),
+      matmul_(&CheckedForms(form)),
       allocator_(ggml_gallocr_new(backend_->buffer_type())) {
   for (uint32_t i = 0; i < hp_.layers; ++i) {
     layers_.push_back({&attention_, i});

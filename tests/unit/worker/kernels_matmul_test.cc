@@ -15,6 +15,9 @@
 #include "worker/kernels/matmul/matmul.h"
 
 namespace baton::worker {
+#if defined(__x86_64__)
+extern const MatMulForms kEmulatedMatMul;  // tests/support/emulated_avx512.h
+#endif
 namespace {
 
 struct Case {
@@ -34,11 +37,21 @@ const std::vector<Case>& Cases() {
   return *kCases;
 }
 
-std::vector<KernelForm> Forms() {
-  std::vector<KernelForm> forms;
+// Every form that this processor can run, the scalar one first and the best
+// last; then, on any x86-64, the sources of the AVX-512 form, emulated.
+std::vector<MatMulForms> Forms() {
+  std::vector<MatMulForms> forms;
   for (int form = 0; form <= static_cast<int>(BestKernelForm()); ++form) {
-    forms.push_back(static_cast<KernelForm>(form));
+    forms.push_back(MatMulFormsOf(static_cast<KernelForm>(form)));
   }
+#if defined(__x86_64__)
+  MatMulForms emulated = kEmulatedMatMul;
+  emulated.name = "emulated";
+  // These are the AVX2 form's own, compiled for AVX2.
+  emulated.quantise_small = kScalarMatMul.quantise_small;
+  emulated.quantise_large = kScalarMatMul.quantise_large;
+  forms.push_back(emulated);
+#endif
   return forms;
 }
 
@@ -84,8 +97,7 @@ struct Product {
 
 Product Compute(const Case& test, const std::vector<uint8_t>& weights,
                 size_t columns, size_t outputs, const std::vector<float>& x,
-                KernelForm form, int threads = 1) {
-  const MatMulForms& forms = MatMulFormsOf(form);
+                const MatMulForms& forms, int threads = 1) {
   const ActivationFormat activation = ActivationOf(test.format);
   const size_t rows = x.size() / columns;
   Product product;
@@ -150,12 +162,12 @@ TEST_P(MatMul, EveryFormGivesTheBitsOfTheScalarOne) {
         for (const bool extreme : {false, true}) {
           const std::vector<float> x =
               RandomRows(rows * columns, extreme, &random_);
-          const Product scalar = Compute(test(), weights, columns, outputs, x,
-                                         KernelForm::kScalar);
-          for (const KernelForm form : Forms()) {
-            SCOPED_TRACE(KernelFormName(form));
+          const Product scalar =
+              Compute(test(), weights, columns, outputs, x, kScalarMatMul);
+          for (const MatMulForms& forms : Forms()) {
+            SCOPED_TRACE(forms.name);
             const Product product =
-                Compute(test(), weights, columns, outputs, x, form);
+                Compute(test(), weights, columns, outputs, x, forms);
             ASSERT_TRUE(SameBits(scalar.activations, product.activations));
             ASSERT_TRUE(SameBits(scalar.out, product.out));
           }
@@ -170,14 +182,14 @@ TEST_P(MatMul, RowsDependOnNeitherNeighboursNorThreads) {
   const std::vector<uint8_t> weights =
       RandomWeights(test(), columns, outputs, Bytes::kRandom, &random_);
   const std::vector<float> x = RandomRows(rows * columns, false, &random_);
-  const KernelForm form = BestKernelForm();
-  const Product whole = Compute(test(), weights, columns, outputs, x, form);
+  const MatMulForms& forms = MatMulFormsOf(BestKernelForm());
+  const Product whole = Compute(test(), weights, columns, outputs, x, forms);
   for (const size_t count : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64, 257}) {
     for (const int threads : {1, 2, 3}) {
       const size_t first = rows - count;
       const Product part = Compute(
           test(), weights, columns, outputs,
-          {x.begin() + static_cast<ptrdiff_t>(first * columns), x.end()}, form,
+          {x.begin() + static_cast<ptrdiff_t>(first * columns), x.end()}, forms,
           threads);
       ASSERT_TRUE(
           SameBits(part.out,
@@ -201,8 +213,8 @@ TEST_P(MatMul, IsAsAccurateAsGgml) {
   ggml_get_type_traits(test().type)
       ->to_float(weights.data(), values.data(), columns * outputs);
   const std::vector<float> x = RandomRows(rows * columns, false, &random_);
-  const Product product =
-      Compute(test(), weights, columns, outputs, x, BestKernelForm());
+  const Product product = Compute(test(), weights, columns, outputs, x,
+                                  MatMulFormsOf(BestKernelForm()));
 
   const ggml_type_traits_cpu* traits = ggml_get_type_traits_cpu(test().type);
   const ggml_type_traits_cpu* rounded =
@@ -249,12 +261,12 @@ TEST(Activations, RoundAlikeInEveryFormAlsoWhenBroken) {
       x[41] = -x[37];  // the first of equal magnitude decides a sign
       const size_t bytes = ActivationRowBytes(format, x.size());
       std::vector<std::vector<uint8_t>> results;
-      for (const KernelForm form : Forms()) {
+      for (const MatMulForms& forms : Forms()) {
         results.emplace_back(bytes, 0xee);
-        QuantiseRows(MatMulFormsOf(form), format, x.data(), x.size(), x.size(),
-                     1, results.back().data(), 0, 1);
+        QuantiseRows(forms, format, x.data(), x.size(), x.size(), 1,
+                     results.back().data(), 0, 1);
         EXPECT_TRUE(SameBits(results[0], results.back()))
-            << odd << " " << KernelFormName(form);
+            << odd << " " << forms.name;
       }
       float d;
       const size_t block =

@@ -1,8 +1,7 @@
 // Compiled with AVX-512 F, DQ and VL; entered only where CPUID reports them.
-#include <immintrin.h>
-
 #include "worker/kernels/attention/attention_forms.h"
 #include "worker/kernels/attention/attention_kernel.h"
+#include "worker/kernels/avx512_intrinsics.h"
 
 namespace baton::worker {
 namespace {

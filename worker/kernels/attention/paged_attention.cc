@@ -18,7 +18,7 @@ constexpr uint64_t kRowCost = 32;
 
 const AttentionForms* FormsOf(KernelForm form) {
 #if defined(__x86_64__)
-  if (form == KernelForm::kAvx512) return &kAvx512Attention;
+  if (form >= KernelForm::kAvx512) return &kAvx512Attention;
   if (form == KernelForm::kAvx2) return &kAvx2Attention;
 #endif
   return &kScalarAttention;

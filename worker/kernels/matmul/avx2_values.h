@@ -10,10 +10,6 @@
 
 namespace baton::worker {
 
-// Entries of the table in matmul_avx2.cc; see activations in weight_format.h.
-void QuantiseSmallAvx2(const float* x, size_t columns, uint8_t* out);
-void QuantiseLargeAvx2(const float* x, size_t columns, uint8_t* out);
-
 namespace {
 
 #define BATON_INLINE inline __attribute__((always_inline))
