@@ -173,6 +173,57 @@ INSTANTIATE_TEST_SUITE_P(Operations, RowOperation,
                          testing::ValuesIn(Operations()),
                          [](const auto& info) { return info.param.name; });
 
+float FromBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// The largest value of (*row)[at] in [0, most] for which the scalar norm's
+// first element is what it is at 0; left in the row. The next float changes it.
+void RaiseToTheEdge(Values* row, size_t at, float most) {
+  const Values weight(row->size(), 1.0f);
+  const auto first = [&](float value) {
+    (*row)[at] = value;
+    return Compute(Operations()[0], KernelForm::kScalar, *row, weight, 1)[0];
+  };
+  const float unchanged = first(0);
+  uint32_t low = 0, high;
+  std::memcpy(&high, &most, sizeof(high));
+  ASSERT_NE(first(most), unchanged);
+  while (high - low > 1) {
+    const uint32_t middle = low + (high - low) / 2;
+    (first(FromBits(middle)) == unchanged ? low : high) = middle;
+  }
+  (*row)[at] = FromBits(low);
+}
+
+// Rounding the scale to float hides the order of additions in double, but for
+// rows at the edge between two scales: there the last bit of the sum decides.
+TEST(RmsNormRows, EveryFormAddsTheSquaresInTheSameOrder) {
+  std::mt19937 random(6);
+  const size_t width = 48;
+  const Values weight(width, 1.0f);
+  for (int i = 0; i < 64; ++i) {
+    Values row = Normal(width, 1, &random);
+    row[width - 2] = 0;
+    ASSERT_NO_FATAL_FAILURE(RaiseToTheEdge(&row, width - 1, 0.1f));
+    // What a last place of that one's square is too coarse for.
+    ASSERT_NO_FATAL_FAILURE(RaiseToTheEdge(&row, width - 2, 1e-4f));
+    for (const bool beyond : {false, true}) {
+      float& last = row[width - 2];
+      if (beyond) last = std::nextafter(last, 1.0f);
+      const Values expected =
+          Compute(Operations()[0], KernelForm::kScalar, row, weight, 1);
+      for (const KernelForm form : VectorForms()) {
+        ASSERT_TRUE(
+            SameBits(Compute(Operations()[0], form, row, weight, 1), expected))
+            << KernelFormName(form);
+      }
+    }
+  }
+}
+
 // Three roundings: of the scale and of two products. The sum in double adds
 // less than a thousandth of one.
 TEST(RmsNormRows, IsNearTheExactNorm) {
