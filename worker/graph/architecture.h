@@ -12,14 +12,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "services/gguf/gguf_header.h"
+#include "worker/kernels/rows/rope.h"
 
 namespace baton::worker {
 
 class GraphBuilder;
-
-// Which elements of a head RoPE turns together: 2i and 2i + 1, or i and
-// i + dims / 2.
-enum class RopePairs { kAdjacent, kHalves };
 
 struct RopeParameters {
   RopePairs pairs = RopePairs::kAdjacent;

@@ -8,12 +8,14 @@ namespace baton::worker {
 
 GraphBuilder::GraphBuilder(const Hyperparameters& hp, const Weights& weights,
                            std::vector<AttentionLayer>* layers,
-                           const MatMulForms* matmul, const StepShape& shape,
-                           ggml_context* context, ggml_cgraph* graph)
+                           const MatMulForms* matmul, const RowParameters* rows,
+                           const StepShape& shape, ggml_context* context,
+                           ggml_cgraph* graph)
     : hp_(hp),
       weights_(weights),
       layers_(layers),
       matmul_(matmul),
+      rows_(rows),
       shape_(shape),
       context_(context),
       graph_(graph),
@@ -21,6 +23,7 @@ GraphBuilder::GraphBuilder(const Hyperparameters& hp, const Weights& weights,
   tokens_ = Input(shape.rows, "tokens");
   positions_ = Input(shape.rows, "positions");
   if (HasLogits()) logit_row_ids_ = Input(shape.logit_rows, "logit rows");
+  rope_table_ = RopeTableOp(context_, positions_, rows_);
 }
 
 ggml_tensor* GraphBuilder::Input(uint32_t count, const char* name) {
@@ -35,12 +38,11 @@ ggml_tensor* GraphBuilder::Input(uint32_t count, const char* name) {
 }
 
 ggml_tensor* GraphBuilder::Embed() {
-  return ggml_get_rows(context_, weights_.Get("token_embd.weight"), tokens_);
+  return EmbedOp(context_, weights_.Get("token_embd.weight"), tokens_);
 }
 
 ggml_tensor* GraphBuilder::RmsNorm(ggml_tensor* x, const std::string& weight) {
-  return ggml_mul(context_, ggml_rms_norm(context_, x, hp_.norm_epsilon),
-                  weights_.Get(weight));
+  return RmsNormOp(context_, x, weights_.Get(weight), rows_);
 }
 
 ggml_tensor* GraphBuilder::Linear(ggml_tensor* x, const std::string& weight,
@@ -53,7 +55,7 @@ ggml_tensor* GraphBuilder::Linear(ggml_tensor* x, const std::string& weight,
                        matmul_)
           : ggml_mul_mat(context_, w, x);
   ggml_tensor* addend = bias.empty() ? nullptr : weights_.Find(bias);
-  return addend == nullptr ? product : ggml_add(context_, product, addend);
+  return addend == nullptr ? product : AddOp(context_, product, addend, rows_);
 }
 
 ggml_tensor* GraphBuilder::Quantised(ggml_tensor* x, ActivationFormat format) {
@@ -68,15 +70,7 @@ ggml_tensor* GraphBuilder::SplitHeads(ggml_tensor* x, uint32_t heads) {
 }
 
 ggml_tensor* GraphBuilder::Rope(ggml_tensor* x) {
-  const int mode = hp_.rope.pairs == RopePairs::kAdjacent
-                       ? GGML_ROPE_TYPE_NORMAL
-                       : GGML_ROPE_TYPE_NEOX;
-  // No YaRN: extrapolation factor 0, attention factor 1.
-  return ggml_rope_ext(context_, x, positions_,
-                       weights_.Find("rope_freqs.weight"),
-                       static_cast<int>(hp_.rope.dimensions), mode,
-                       static_cast<int>(hp_.context_length), hp_.rope.base,
-                       hp_.rope.position_scale, 0.0f, 1.0f, 32.0f, 1.0f);
+  return RotateOp(context_, x, rope_table_, rows_);
 }
 
 void GraphBuilder::WriteCache(uint32_t layer, ggml_tensor* k, ggml_tensor* v) {
@@ -97,23 +91,23 @@ ggml_tensor* GraphBuilder::EndLayer(uint32_t layer, ggml_tensor* x,
     attended = TakeLogitRows(attended);
     x = TakeLogitRows(x);
   }
-  x = ggml_add(
+  const SumAndNorm h = AddNormOp(
       context_, x,
-      Linear(attended, name("attn_output.weight"), name("attn_output.bias")));
-  ggml_tensor* h = RmsNorm(x, name("ffn_norm.weight"));
-  return ggml_add(context_, x, GatedFeedForward(layer, h));
+      Linear(attended, name("attn_output.weight"), name("attn_output.bias")),
+      weights_.Get(name("ffn_norm.weight")), rows_);
+  return AddOp(context_, h.sum, GatedFeedForward(layer, h.normed), rows_);
 }
 
 ggml_tensor* GraphBuilder::GatedFeedForward(uint32_t layer, ggml_tensor* x) {
   const auto name = [&](const char* what) { return LayerTensor(layer, what); };
   ggml_tensor* gate = Linear(x, name("ffn_gate.weight"), name("ffn_gate.bias"));
   ggml_tensor* up = Linear(x, name("ffn_up.weight"), name("ffn_up.bias"));
-  return Linear(ggml_swiglu_split(context_, gate, up), name("ffn_down.weight"),
+  return Linear(SwiGluOp(context_, gate, up, rows_), name("ffn_down.weight"),
                 name("ffn_down.bias"));
 }
 
 ggml_tensor* GraphBuilder::TakeLogitRows(ggml_tensor* x) {
-  return ggml_get_rows(context_, x, logit_row_ids_);
+  return GatherOp(context_, x, logit_row_ids_);
 }
 
 void GraphBuilder::Finish(ggml_tensor* x) {

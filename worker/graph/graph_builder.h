@@ -18,6 +18,7 @@
 #include "ggml.h"
 #include "worker/graph/architecture.h"
 #include "worker/graph/kernel_ops.h"
+#include "worker/graph/row_ops.h"
 #include "worker/graph/weights.h"
 
 namespace baton::worker {
@@ -35,8 +36,8 @@ class GraphBuilder {
   // The pointees must outlive the graph. `layers`: one for each layer.
   GraphBuilder(const Hyperparameters& hp, const Weights& weights,
                std::vector<AttentionLayer>* layers, const MatMulForms* matmul,
-               const StepShape& shape, ggml_context* context,
-               ggml_cgraph* graph);
+               const RowParameters* rows, const StepShape& shape,
+               ggml_context* context, ggml_cgraph* graph);
 
   const Hyperparameters& hp() const { return hp_; }
 
@@ -85,12 +86,14 @@ class GraphBuilder {
   const Weights& weights_;
   std::vector<AttentionLayer>* const layers_;
   const MatMulForms* const matmul_;
+  const RowParameters* const rows_;
   const StepShape shape_;
   ggml_context* const context_;
   ggml_cgraph* const graph_;
   ggml_tensor* tokens_ = nullptr;
   ggml_tensor* positions_ = nullptr;
   ggml_tensor* logit_row_ids_ = nullptr;
+  ggml_tensor* rope_table_ = nullptr;
   ggml_tensor* logits_ = nullptr;
   std::vector<ggml_tensor*> written_;  // by layer
   std::map<std::pair<ggml_tensor*, ActivationFormat>, ggml_tensor*> quantised_;

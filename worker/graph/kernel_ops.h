@@ -1,5 +1,6 @@
 // The seam between ggml's graphs and our kernels: builds the custom operations
-// of a layer's attention. The only file here that knows ggml.
+// of attention and of the matrix products. Those of the rows between them are
+// in row_ops.h.
 #ifndef BATON_WORKER_GRAPH_KERNEL_OPS_H_
 #define BATON_WORKER_GRAPH_KERNEL_OPS_H_
 

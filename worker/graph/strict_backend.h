@@ -1,10 +1,9 @@
 // ggml's CPU backend, set up so that a row's result depends on that row alone:
 // reference implementations only, no fusion, no tiled kernels, no repacked
-// weights. Row invariance of ggml's own operations under this set-up is what
-// tests/unit/worker/model_* prove, operation by operation and type by type.
-//
-// Not used: flash attention, operations that reduce over tokens. Tokens never
-// lie in ne[0] of an operation with a vector body and a scalar tail.
+// weights. The only operation of ggml's that computes in a graph of ours is the
+// product with a matrix of a type without kernels (KernelFormat in
+// kernel_ops.h); that its rows are invariant under this set-up is what
+// tests/unit/worker/model_strict_backend_test proves, type by type.
 #ifndef BATON_WORKER_GRAPH_STRICT_BACKEND_H_
 #define BATON_WORKER_GRAPH_STRICT_BACKEND_H_
 
@@ -48,9 +47,10 @@ class StrictBackend {
 bool SupportsMatrixType(ggml_type type);
 
 // Names everything that decides the bits of a result: our kernels, ggml, the
-// instruction set that ggml was compiled for (its order of additions follows
-// the vector width) and the C library (sin, cos, exp). Workers with equal ids
-// give equal bits. Example: "k1-ggml0.25.3-avx2-fma-f16c-glibc2.36".
+// instruction set that ggml was compiled for (the order of additions in its
+// products follows the vector width) and the C library (the sampler's exp and
+// log). Workers with equal ids give equal bits. Example:
+// "k1-ggml0.25.3-avx2-fma-f16c-glibc2.36".
 std::string NumericsId();
 
 }  // namespace baton::worker

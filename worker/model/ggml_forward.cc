@@ -57,6 +57,7 @@ GgmlForward::GgmlForward(const Architecture* architecture,
       backend_(std::move(backend)),
       attention_(cache, backend_->threads(), form),
       matmul_(&CheckedForms(form)),
+      rows_(MakeRowParameters(hp, *weights, form)),
       allocator_(ggml_gallocr_new(backend_->buffer_type())) {
   for (uint32_t i = 0; i < hp_.layers; ++i) {
     layers_.push_back({&attention_, i});
@@ -106,7 +107,7 @@ absl::Status GgmlForward::PrepareGraph(const StepShape& shape) {
   }
   graph_ = ggml_new_graph_custom(context_, tensors, false);
   builder_ = std::make_unique<GraphBuilder>(hp_, *weights_, &layers_, matmul_,
-                                            shape, context_, graph_);
+                                            &rows_, shape, context_, graph_);
   architecture_->BuildGraph(builder_.get());
   if (!ggml_gallocr_alloc_graph(allocator_, graph_)) {
     ggml_free(context_);

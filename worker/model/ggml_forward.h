@@ -12,6 +12,7 @@
 #include "worker/graph/architecture.h"
 #include "worker/graph/graph_builder.h"
 #include "worker/graph/kernel_ops.h"
+#include "worker/graph/row_ops.h"
 #include "worker/graph/strict_backend.h"
 #include "worker/graph/weights.h"
 #include "worker/kernels/attention/paged_attention.h"
@@ -50,6 +51,7 @@ class GgmlForward final : public Forward {
   const std::unique_ptr<StrictBackend> backend_;
   PagedAttention attention_;
   const MatMulForms* const matmul_;
+  const RowParameters rows_;            // ggml keeps its address
   std::vector<AttentionLayer> layers_;  // ggml keeps their addresses
   ggml_gallocr* allocator_ = nullptr;
 
