@@ -203,7 +203,7 @@ class PerplexityRun {
   double perplexity_ = 0;  // of the chunks scored
   Mutex mutex_;
   CondVar wake_;  // ended
-  std::string activity_ ABSL_GUARDED_BY(mutex_);
+  std::string activity_ ABSL_GUARDED_BY(mutex_) = "loading";
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
