@@ -65,9 +65,9 @@ std::string PerplexityTable(const PerplexityReport& report) {
   std::string out = RenderTable(rows, true);
   absl::StrAppendFormat(
       &out,
-      "\n%d chunks of %d tokens, %d tokens scored, %.1f s: %.1f tokens/s\n",
-      report.chunks, report.context, report.positions, report.seconds,
-      TokensPerSecond(report));
+      "\n%d chunk%s of %d tokens, %d tokens scored, %.1f s: %.1f tokens/s\n",
+      report.chunks, report.chunks == 1 ? "" : "s", report.context,
+      report.positions, report.seconds, TokensPerSecond(report));
   return out;
 }
 
