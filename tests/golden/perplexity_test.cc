@@ -5,9 +5,8 @@
 // The F32 model has nothing that rounds, so there a wrong chunk, position or
 // target shows at once. The demo model is quantised: an order of additions
 // moves logits by some tenths (see golden_logits_test.cc), to either side, and
-// the mean over the text moves by what is left of that. Measured by chunk, the
-// two programs differ by 0.6 % to either side; over 23 chunks that leaves 0.13
-// %.
+// a mean over the text keeps what is left of that. By chunk the two programs
+// differ by 0.6 % (standard deviation), so over 23 chunks by 0.13 %.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
