@@ -7,6 +7,7 @@
 #include "services/cli/chat_command.h"
 #include "services/cli/demo_command.h"
 #include "services/cli/doctor_command.h"
+#include "services/cli/perplexity_command.h"
 #include "services/cli/up_command.h"
 #include "services/config/nearest_name.h"
 #include "services/config/option_table.h"
@@ -19,18 +20,20 @@ constexpr char kUsage[] =
     "Usage: baton COMMAND [options]\n"
     "\n"
     "Commands:\n"
-    "  up       start a whole cluster on this machine\n"
-    "  chat     talk to a gateway\n"
-    "  bench    measure a gateway\n"
-    "  demo     show a hand-over and check it against one process\n"
-    "  doctor   check this machine, a model and a gateway\n"
-    "  version  print the version\n"
+    "  up          start a whole cluster on this machine\n"
+    "  chat        talk to a gateway\n"
+    "  bench       measure a gateway\n"
+    "  demo        show a hand-over and check it against one process\n"
+    "  doctor      check this machine, a model and a gateway\n"
+    "  perplexity  score a text with a model, or compare two models on it\n"
+    "  version     print the version\n"
     "\n"
     "baton COMMAND --help lists the command's options.\n";
 
 int Unknown(const std::string& command) {
   const std::string nearest = baton::config::NearestName(
-      command, {"up", "chat", "bench", "demo", "doctor", "version", "help"});
+      command, {"up", "chat", "bench", "demo", "doctor", "perplexity",
+                "version", "help"});
   std::fprintf(stderr, "baton: unknown command \"%s\"%s%s%s\n", command.c_str(),
                nearest.empty() ? "" : "; did you mean ", nearest.c_str(),
                nearest.empty() ? "" : "?");
@@ -66,5 +69,8 @@ int main(int argc, char** argv) {
     return baton::cli::RunDemo(argc - 1, argv + 1, &signals);
   }
   if (command == "doctor") return baton::cli::RunDoctor(argc - 1, argv + 1);
+  if (command == "perplexity") {
+    return baton::cli::RunPerplexity(argc - 1, argv + 1, &signals);
+  }
   return Unknown(command);
 }

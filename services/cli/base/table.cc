@@ -7,6 +7,17 @@
 #include "absl/strings/str_format.h"
 
 namespace baton::cli {
+namespace {
+
+// Of UTF-8 text whose characters are one column wide each: all bytes but those
+// that continue a character.
+size_t Width(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
+  });
+}
+
+}  // namespace
 
 std::string RenderTable(const std::vector<std::vector<std::string>>& rows,
                         bool right_align) {
@@ -14,14 +25,14 @@ std::string RenderTable(const std::vector<std::vector<std::string>>& rows,
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()), 0);
     for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], Width(row[i]));
     }
   }
   std::string out;
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - row[i].size(), ' ');
+      const std::string padding(widths[i] - Width(row[i]), ' ');
       if (i > 0) line.append("  ");
       if (right_align && i > 0) {
         absl::StrAppend(&line, padding, row[i]);

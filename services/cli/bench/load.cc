@@ -1,17 +1,13 @@
 #include "services/cli/bench/load.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "services/cli/base/unique_fd.h"
+#include "services/base/status_macros.h"
+#include "services/cli/base/read_file.h"
 
 namespace baton::cli {
 namespace {
@@ -62,21 +58,7 @@ std::string MakePrompt(uint64_t seed, uint32_t request, uint32_t words,
 
 absl::StatusOr<std::vector<std::string>> ReadPromptFile(
     const std::string& path) {
-  // A directory opens like a file, and fails when it is read.
-  UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) {
-    return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  }
-  std::string text;
-  std::array<char, 65536> buffer;
-  ssize_t n = 0;
-  while ((n = read(fd.get(), buffer.data(), buffer.size())) > 0) {
-    text.append(buffer.data(), n);
-  }
-  if (n < 0) {
-    return absl::UnavailableError(
-        absl::StrCat(path, ": ", std::strerror(errno)));
-  }
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   std::vector<std::string> prompts =
       absl::StrSplit(text, '\n', absl::SkipEmpty());
   if (prompts.empty()) {

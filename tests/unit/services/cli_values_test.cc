@@ -72,6 +72,9 @@ TEST(TableTest, PadsColumnsAndTrimsTheEndOfALine) {
             "a    bb\nccc  d\ne\n");
   EXPECT_EQ(RenderTable({{"", "p50"}, {"x", "1.0"}, {"yy", "12.0"}}, true),
             "     p50\nx    1.0\nyy  12.0\n");
+  // A character counts once, however many bytes it has.
+  EXPECT_EQ(RenderTable({{"Δp", "±"}, {"abc", "12"}}, true),
+            "Δp    ±\nabc  12\n");
 }
 
 TEST(TableTest, AProgressBarStaysInItsBounds) {
