@@ -101,15 +101,18 @@ bool SupportsMatrixType(ggml_type type) {
          ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float != nullptr;
 }
 
-std::string NumericsId() {
-  std::string id = absl::StrCat("k", kKernelRevision, "-ggml", ggml_version());
+std::string NumericsId(bool ggml_computes) {
+  std::string id =
+      absl::StrCat("k", kKernelRevision, "-glibc", gnu_get_libc_version());
+  if (ggml_cpu_has_fma()) absl::StrAppend(&id, "-fma");
+  if (!ggml_computes) return id;
+  absl::StrAppend(&id, "-ggml", ggml_version());
   const struct {
     const char* name;
     int present;
   } kFeatures[] = {
       {"avx", ggml_cpu_has_avx()},
       {"avx2", ggml_cpu_has_avx2()},
-      {"fma", ggml_cpu_has_fma()},
       {"f16c", ggml_cpu_has_f16c()},
       {"avxvnni", ggml_cpu_has_avx_vnni()},
       {"avx512", ggml_cpu_has_avx512()},
@@ -127,7 +130,7 @@ std::string NumericsId() {
   for (const auto& feature : kFeatures) {
     if (feature.present != 0) absl::StrAppend(&id, "-", feature.name);
   }
-  return absl::StrCat(id, "-glibc", gnu_get_libc_version());
+  return id;
 }
 
 }  // namespace baton::worker

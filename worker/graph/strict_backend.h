@@ -46,12 +46,13 @@ class StrictBackend {
 // StrictBackend.
 bool SupportsMatrixType(ggml_type type);
 
-// Names everything that decides the bits of a result: our kernels, ggml, the
-// instruction set that ggml was compiled for (the order of additions in its
-// products follows the vector width) and the C library (the sampler's exp and
-// log). Workers with equal ids give equal bits. Example:
-// "k1-ggml0.25.3-avx2-fma-f16c-glibc2.36".
-std::string NumericsId();
+// Names everything that decides the bits of a result: the revision of our
+// kernels, and the C library, whose log and exp the sampler uses, with whether
+// it has FMA. Where `ggml_computes` (a matrix is of a type that our kernels do
+// not know), also ggml and the instruction set that it was compiled for: its
+// order of additions follows the vector width. Workers with equal ids give
+// equal bits. Example: "k4-glibc2.36-fma".
+std::string NumericsId(bool ggml_computes);
 
 }  // namespace baton::worker
 

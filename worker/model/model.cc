@@ -8,10 +8,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "services/base/log.h"
 #include "services/base/status_macros.h"
 #include "services/gguf/end_tokens.h"
 #include "worker/architectures/registry.h"
 #include "worker/graph/architecture.h"
+#include "worker/graph/kernel_ops.h"
 #include "worker/graph/mapped_file.h"
 #include "worker/graph/strict_backend.h"
 #include "worker/graph/weights.h"
@@ -54,15 +57,31 @@ CacheShape MakeShape(const Hyperparameters& hp, KvType kv_type) {
   return shape;
 }
 
+// The matrices whose products are ggml's, as "24 x q2_K, 1 x q3_K"; empty if
+// our kernels know every type of the file.
+std::string GgmlMatrices(const gguf::GgufHeader& header) {
+  std::map<ggml_type, int> counts;
+  for (const gguf::GgufTensorInfo& info : header.tensors()) {
+    const auto type = static_cast<ggml_type>(info.type);
+    if (info.shape.size() > 1 && !KernelFormat(type).has_value()) {
+      ++counts[type];
+    }
+  }
+  return absl::StrJoin(counts, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.second, " x ", ggml_type_name(entry.first));
+  });
+}
+
 kvstore::KvLayout MakeLayout(const kvstore::Digest& digest,
                              const Architecture& architecture,
-                             const Hyperparameters& hp, KvType kv_type) {
+                             const Hyperparameters& hp, KvType kv_type,
+                             bool ggml_computes) {
   kvstore::KvLayout layout;
   layout.model_digest = digest;
   layout.architecture = std::string(architecture.name());
   layout.parameters = HyperparametersText(hp);
   layout.numerics_mode = "strict";
-  layout.numerics_id = NumericsId();
+  layout.numerics_id = NumericsId(ggml_computes);
   layout.block_tokens = kBlockTokens;
   kvstore::KvGroup group;
   group.name = "attn";
@@ -90,8 +109,8 @@ class MappedModel final : public Model {
         kernel_form_(options.kernel_form),
         weights_(std::move(weights)),
         description_(std::move(description)),
-        layout_(
-            MakeLayout(description_.digest, *architecture_, hp_, kv_type_)) {}
+        layout_(MakeLayout(description_.digest, *architecture_, hp_, kv_type_,
+                           !GgmlMatrices(*header_).empty())) {}
 
   const ModelDescription& description() const override { return description_; }
   const kvstore::KvLayout& layout() const override { return layout_; }
@@ -179,6 +198,13 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
   BATON_RETURN_IF_ERROR(CheckTensors(*header, architecture->Tensors(hp)));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights,
                          Weights::Create(*header, *file));
+  const std::string foreign = GgmlMatrices(*header);
+  if (!foreign.empty()) {
+    Log(LogLevel::kWarning,
+        "no kernels of our own for these matrices: slower, and only equal "
+        "processors share a cluster",
+        {{"matrices", foreign}});
+  }
   ModelDescription description =
       Describe(options.path, *file, *header, *architecture, hp);
   BATON_ASSIGN_OR_RETURN(

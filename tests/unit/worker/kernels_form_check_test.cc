@@ -51,7 +51,7 @@ TEST(FormCheck, NamesTheFormatAndTheRows) {
   forms.multiply[kQ4K] = WrongMultiply<kQ4K, 3>;
   EXPECT_EQ(Difference(forms), "Q4_K, 3 rows");
   forms = Named("wrong");
-  forms.multiply[kIq4Xs] = WrongMultiply<kIq4Xs, 4>;
+  forms.multiply[kIq4Xs] = WrongMultiply<kIq4Xs, 5>;
   EXPECT_EQ(Difference(forms), "IQ4_XS, 15 rows");
   forms = Named("wrong");
   forms.quantise_large = WrongQuantise;

@@ -14,6 +14,7 @@
 // 128, would need the activation's sums over 16 values for Q6_K, which rows do
 // not carry.)
 #include "worker/kernels/matmul/avx512_values.h"
+#include "worker/kernels/matmul/float_matmul.h"
 
 namespace baton::worker {
 namespace {
