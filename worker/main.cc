@@ -1,8 +1,12 @@
 // baton-worker: the composition root of prefill and decode workers.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,6 +53,7 @@ struct Options {
   std::string worker_id;
   uint32_t threads = 0;
   uint32_t local_workers = 1;
+  uint32_t nice = 0;
   uint64_t kv_memory = uint64_t{1} << 30;
   std::string kv_type = KvTypeName(KvType::kF16);
   uint32_t ctx_size = 0;
@@ -82,6 +87,9 @@ void DeclareModel(Options* options, config::OptionTable* table) {
                  "compute threads; 0 = cores / local workers", 't');
   table->AddUint("local-workers", &options->local_workers, 1, 256,
                  "workers that share this machine's cores");
+  table->AddUint("nice", &options->nice, 0, 19,
+                 "how much this process yields the cores to others; `baton up` "
+                 "sets it for prefill");
   table->AddBytes("kv-memory", &options->kv_memory, "memory for KV blocks");
   table->AddChoice("kv-type", &options->kv_type,
                    {KvTypeName(KvType::kF16), KvTypeName(KvType::kF32)},
@@ -126,6 +134,14 @@ absl::Status CheckText(const std::string& path) {
   if (usable.ok()) return usable;
   return absl::Status(usable.code(),
                       absl::StrCat(path, ": ", usable.message()));
+}
+
+// Threads inherit it, so it comes before the first of them.
+void Yield(uint32_t nice) {
+  if (nice == 0) return;
+  if (setpriority(PRIO_PROCESS, 0, static_cast<int>(nice)) == 0) return;
+  Log(LogLevel::kWarning, "cannot lower the scheduling priority",
+      {{"nice", nice}, {"error", std::strerror(errno)}});
 }
 
 class Worker {
@@ -321,6 +337,7 @@ int Main(int argc, char** argv) {
   }
   if (options.worker_id.empty()) options.worker_id = RandomName("worker-");
   options.process.SetUpLog(options.worker_id);
+  Yield(options.nice);
   const absl::Status served = Serve(options);
   if (served.ok()) return 0;
   std::fprintf(stderr, "baton-worker: %s\n",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -291,6 +292,23 @@ TEST_F(CommandsTest, ACleanEndLeavesNeitherLogsNorState) {
   EXPECT_EQ(ending.how, "exit code 0") << ending.error;
   EXPECT_FALSE(std::filesystem::exists(StatePath()));
   EXPECT_TRUE(std::filesystem::is_empty(temporary_)) << ending.error;
+}
+
+// Prompts give way to running streams.
+TEST_F(CommandsTest, OnlyPrefillWorkersYieldTheCores) {
+  ChildProcess child = Start("baton", UpArguments());
+  ASSERT_TRUE(AwaitOutput(&child, "ready:")) << Errors();
+  const auto state = cli::ReadStateFile(StatePath());
+  ASSERT_TRUE(state.ok()) << state.status();
+  const int ours = getpriority(PRIO_PROCESS, 0);
+  for (const char* role : {"gateway", "kvstore", "prefill", "decode"}) {
+    EXPECT_EQ(
+        getpriority(PRIO_PROCESS, static_cast<id_t>(state->Find(role)->pid)),
+        std::string(role) == "prefill" ? 10 : ours)
+        << role;
+  }
+  child.Signal(SIGINT);
+  EXPECT_EQ(AwaitEnd(&child).how, "exit code 0");
 }
 
 TEST_F(CommandsTest, LogsOfAFaultAreKept) {

@@ -14,6 +14,9 @@ void Append(const std::vector<std::string>& flags, ProcessSpec* spec) {
   spec->arguments.insert(spec->arguments.end(), flags.begin(), flags.end());
 }
 
+// Of prefill workers: a prompt takes what running streams leave of the cores.
+constexpr char kPrefillNice[] = "--nice=10";
+
 // What every process gets first.
 std::vector<std::string> SharedArguments(const ClusterOptions& options) {
   std::vector<std::string> arguments = {absl::StrCat(
@@ -99,6 +102,7 @@ std::vector<ProcessSpec> WorkerSpecs(const ClusterOptions& options,
             "--model=" + options.model, "--gateway=" + gateway,
             absl::StrCat("--threads=", WorkerThreads(options, cores))},
            &spec);
+    if (prefill) spec.arguments.push_back(kPrefillNice);
     if (!kvstore.empty()) spec.arguments.push_back("--kvstore=" + kvstore);
     if (options.kv_memory > 0) {
       spec.arguments.push_back(absl::StrCat("--kv-memory=", options.kv_memory));
