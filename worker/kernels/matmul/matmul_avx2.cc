@@ -167,11 +167,11 @@ BATON_INLINE void UnpackScales(const typename Format::Block* const* blocks,
 
 // Weight rows that are read side by side the hardware's prefetchers do not
 // follow; what comes next lies behind them in the file.
-template <size_t kBytes, _mm_hint kHint>
+template <size_t kBytes>
 BATON_INLINE void Prefetch(const uint8_t* at) {
 #pragma GCC unroll 4
   for (size_t i = 0; i < kBytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(at + i), kHint);
+    _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T0);
   }
 }
 
@@ -250,8 +250,9 @@ BATON_INLINE void MultiplyUnpacked(const Unpacked<Format>& w, size_t block,
                                    const Activation* activations,
                                    __m256 (*sums)[kHalves]) {
   constexpr size_t kGroupCount = Format::kValues / 4;
+  // A float block without scales is one sub-block.
   constexpr size_t kSubGroups =
-      Format::kSubBlocks == 0 ? kGroupCount : kGroupCount / Format::kSubBlocks;
+      kGroupCount / (Format::kSubBlocks == 0 ? 1 : Format::kSubBlocks);
   const __m256i ones = _mm256_set1_epi16(1);
   const int8_t* q[kRows];
   for (size_t r = 0; r < kRows; ++r) {
@@ -343,7 +344,7 @@ BATON_INLINE void MultiplyPanel(const TileTask& task,
   constexpr size_t kBytes = kTileOutputs * sizeof(typename Format::Block);
   for (size_t i = 0; i < count; ++i) {
     if (row == 0) {
-      Prefetch<kBytes, _MM_HINT_T0>(ahead + (first + i) * kBytes);
+      Prefetch<kBytes>(ahead + (first + i) * kBytes);
     }
     MultiplyUnpacked<Format, kRows>(panel[i], first + i, activations, sums);
   }
@@ -422,7 +423,7 @@ BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
   constexpr bool kLarge = Format::kValues > 32;
   const uint8_t* next = ahead + 8 * block * sizeof(Block);
   // At once or, where a block is longer than a cache line, bit by bit.
-  if constexpr (!kLarge) Prefetch<8 * sizeof(Block), _MM_HINT_T0>(next);
+  if constexpr (!kLarge) Prefetch<8 * sizeof(Block)>(next);
   __m256i parts[kRows][8];
   __m256i least_parts[kRows][8];
   alignas(16) uint16_t d[8];
@@ -431,7 +432,7 @@ BATON_INLINE void MultiplyBlocks(const typename Format::Block* const* blocks,
   for (size_t i = 0; i < 8; ++i) {
     const Block& w = blocks[i][block];
     if constexpr (kLarge) {
-      Prefetch<sizeof(Block), _MM_HINT_T0>(next + i * sizeof(Block));
+      Prefetch<sizeof(Block)>(next + i * sizeof(Block));
     }
     d[i] = w.d;
     if constexpr (Format::kMinimum != Minimum::kNone) {
