@@ -296,7 +296,9 @@ TEST_F(CommandsTest, ACleanEndLeavesNeitherLogsNorState) {
 
 // Prompts give way to running streams.
 TEST_F(CommandsTest, OnlyPrefillWorkersYieldTheCores) {
-  ChildProcess child = Start("baton", UpArguments());
+  ChildProcess child =
+      Start("baton", {"up", "--model", BATON_DEMO_MODEL, "--http=127.0.0.1:0",
+                      "--grpc=127.0.0.1:0", "--state-file=" + StatePath()});
   ASSERT_TRUE(AwaitOutput(&child, "ready:")) << Errors();
   const auto state = cli::ReadStateFile(StatePath());
   ASSERT_TRUE(state.ok()) << state.status();
