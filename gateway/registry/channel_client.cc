@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "services/rpc/server.h"
+#include "services/rpc/channel.h"
 
 namespace baton::gateway {
 

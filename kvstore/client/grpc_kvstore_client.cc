@@ -12,8 +12,8 @@
 #include "services/base/crc32c.h"
 #include "services/base/log.h"
 #include "services/base/status_macros.h"
+#include "services/rpc/channel.h"
 #include "services/rpc/grpc_status.h"
-#include "services/rpc/server.h"
 
 namespace baton::kvstore {
 namespace {

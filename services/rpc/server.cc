@@ -5,32 +5,21 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "services/rpc/call_metrics.h"
+#include "services/rpc/grpc_runtime.h"
 
 namespace baton::rpc {
 namespace {
 
-// Both ends agree, or the server answers pings with GOAWAY.
-constexpr int kKeepaliveTimeMs = 30'000;
-constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMinPingIntervalMs = 10'000;
 constexpr int kMaxMetadataBytes = 16 << 10;
-constexpr int kMaxChannelMessageBytes = 64 << 20;
-
-// Debian builds Abseil without NDEBUG, so that each lock that gRPC takes is
-// entered in one graph, under one lock of the process, to look for cycles;
-// it shows in profiles. Baton's own locks are not in it.
-void SkipLockCycleDetection() {
-  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Options& options, const std::vector<grpc::Service*>& services,
     telemetry::MetricsRegistry* metrics) {
-  SkipLockCycleDetection();
+  PrepareGrpc();
   grpc::EnableDefaultHealthCheckService(true);
   if (options.reflection)
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
@@ -84,25 +73,6 @@ void Server::Stop(absl::Duration grace) {
   server_->Shutdown(absl::ToChronoTime(absl::Now() + grace));
   server_->Wait();
   server_.reset();
-}
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
-  SkipLockCycleDetection();
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // A restarted worker is found again within a second, not two minutes.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // Also the time a connection may take; a loaded machine needs it.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetMaxReceiveMessageSize(kMaxChannelMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxChannelMessageBytes);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
 }
 
 }  // namespace baton::rpc

@@ -48,10 +48,6 @@ class Server {
   uint16_t port_ = 0;
 };
 
-// A channel with Baton's keepalive, message limits and local retry policy off
-// (retries belong to gateway/flow). `address`: "host:port" or "dns:///…".
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
-
 }  // namespace baton::rpc
 
 #endif  // BATON_SERVICES_RPC_SERVER_H_

@@ -22,6 +22,7 @@
 #include "gateway/flow/grpc_prefill_client.h"
 #include "gateway/registry/probe_client.h"
 #include "gateway/registry/worker_poller.h"
+#include "services/rpc/channel.h"
 #include "services/rpc/server.h"
 #include "services/telemetry/prometheus_metrics.h"
 #include "tests/support/fake_tokenizer.h"

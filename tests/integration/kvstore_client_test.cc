@@ -9,6 +9,7 @@
 #include "kvstore/api/process_service.h"
 #include "kvstore/client/object_codec.h"
 #include "services/base/executor.h"
+#include "services/rpc/channel.h"
 #include "services/rpc/server.h"
 #include "tests/support/kvstore_fixture.h"
 

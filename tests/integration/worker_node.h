@@ -21,6 +21,7 @@
 #include "services/base/clock.h"
 #include "services/base/executor.h"
 #include "services/base/mutex.h"
+#include "services/rpc/channel.h"
 #include "services/rpc/server.h"
 #include "services/telemetry/prometheus_metrics.h"
 #include "tests/support/fake_model.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "services/rpc/server.h"
+#include "services/rpc/channel.h"
 
 namespace baton::testing_support {
 namespace {

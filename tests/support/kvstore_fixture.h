@@ -16,6 +16,7 @@
 #include "kvstore/api/kvstore_service.h"
 #include "kvstore/client/grpc_kvstore_client.h"
 #include "kvstore/store/memory_arena.h"
+#include "services/rpc/channel.h"
 #include "services/rpc/server.h"
 #include "services/telemetry/prometheus_metrics.h"
 #include "tests/support/kvstore_fakes.h"

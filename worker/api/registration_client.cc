@@ -7,7 +7,7 @@
 #include "baton/v1/discovery.grpc.pb.h"
 #include "services/base/log.h"
 #include "services/base/mutex.h"
-#include "services/rpc/server.h"
+#include "services/rpc/channel.h"
 
 namespace baton::worker {
 namespace {

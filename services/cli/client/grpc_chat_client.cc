@@ -10,8 +10,8 @@
 #include "baton/v1/tokenizer.grpc.pb.h"
 #include "services/base/mutex.h"
 #include "services/cli/client/address.h"
+#include "services/rpc/channel.h"
 #include "services/rpc/grpc_status.h"
-#include "services/rpc/server.h"
 
 namespace baton::cli {
 namespace {
