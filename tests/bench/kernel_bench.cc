@@ -1,6 +1,6 @@
-// The matrix products alone, on one thread: for each format and number of rows,
-// the weights read and the operations done a second, and their share of what
-// the machine reaches at best (machine_peak.h).
+// The matrix products alone, on one thread (attention: attention_bench.cc): for
+// each format and number of rows, the weights read and the operations done a
+// second, and their share of what the machine reaches at best (machine_peak.h).
 //
 //   baton-kernel-bench --benchmark_filter='Q4_K/'
 //

@@ -3,7 +3,7 @@
 # built with its own best options (native, llamafile, repacking), interleaved
 # in one run. Prints ratios; --json FILE writes the rows. --peer '[NAME=]PATH
 # [flags]' adds a llama-bench of another engine, --only TEXT picks models.
-#   ./dev bench kernels [flags]   the matrix products alone
+#   ./dev bench kernels [flags]   matrix products and attention alone
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=cmake/heartbeat.sh

@@ -131,6 +131,8 @@ absl::StatusOr<std::unique_ptr<BlockPool>> BlockPool::Create(
     return absl::ResourceExhaustedError(absl::StrCat(
         "KV memory: cannot map ", *bytes, " bytes: ", std::strerror(errno)));
   }
+  // Attention reads blocks at all places of it. A wish: it may go unheard.
+  madvise(arena, *bytes, MADV_HUGEPAGE);
   auto state = std::make_unique<State>();
   state->options = options;
   state->arena = static_cast<std::byte*>(arena);

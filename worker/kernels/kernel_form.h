@@ -6,7 +6,7 @@
 namespace baton::worker {
 
 // Rises when any kernel changes a bit of any result.
-inline constexpr int kKernelRevision = 4;
+inline constexpr int kKernelRevision = 5;
 
 // Instruction sets, in ascending order: a processor that runs one runs those
 // before it. kAvx512 is F, DQ and VL; kAvx512Vnni also BW and VNNI.

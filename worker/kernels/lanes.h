@@ -4,12 +4,11 @@
 //
 // Lanes: Load, LoadHalf, StoreHalf, Store, Broadcast, Zero, Add, Multiply,
 // MultiplyAdd (one rounding), Max (a > b ? a : b), RoundToInteger, ExpBits
-// (2^n for integral n in [-126, 127]), ZeroBelow (x < limit ? 0 : y), Sum4
-// (SumTree of four vectors at once), Sum, Largest. Only the kernels in rows/
+// (2^n for integral n in [-126, 127]), ZeroBelow (x < limit ? 0 : y), Sum
+// (a tree: lane i + lane i+8, then i + i+4, i + i+2, i + i+1), Largest;
+// kRegisters, how many of the machine's they take. Only the kernels in rows/
 // use Divide, NegativeMagnitude (-|x|), IfNegative (x < 0 ? y : z) and
 // SwapPairs (lane i from lane i^1).
-//
-// SumTree: lane i + lane i+8, then i + i+4, i + i+2, i + i+1.
 #ifndef BATON_WORKER_KERNELS_LANES_H_
 #define BATON_WORKER_KERNELS_LANES_H_
 

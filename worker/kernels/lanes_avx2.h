@@ -15,6 +15,8 @@ namespace baton::worker {
 namespace {
 
 struct Avx2Lanes {
+  static constexpr size_t kRegisters = 2;
+
   __m256 low, high;
 
   static BATON_INLINE Avx2Lanes Load(const float* p) {
@@ -88,16 +90,6 @@ struct Avx2Lanes {
     const __m256 eight = _mm256_add_ps(a.low, a.high);
     return _mm_add_ps(_mm256_castps256_ps128(eight),
                       _mm256_extractf128_ps(eight, 1));
-  }
-  static BATON_INLINE void Sum4(Avx2Lanes a, Avx2Lanes b, Avx2Lanes c,
-                                Avx2Lanes d, float scale, float* out) {
-    const __m128 qa = Quarter(a), qb = Quarter(b);
-    const __m128 qc = Quarter(c), qd = Quarter(d);
-    const __m128 ab = _mm_add_ps(_mm_movelh_ps(qa, qb), _mm_movehl_ps(qb, qa));
-    const __m128 cd = _mm_add_ps(_mm_movelh_ps(qc, qd), _mm_movehl_ps(qd, qc));
-    const __m128 sum =
-        _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd));
-    _mm_storeu_ps(out, _mm_mul_ps(sum, _mm_set1_ps(scale)));
   }
   BATON_INLINE void Store(float* p) const {
     _mm256_storeu_ps(p, low);

@@ -15,6 +15,8 @@ namespace baton::worker {
 namespace {
 
 struct ScalarLanes {
+  static constexpr size_t kRegisters = 2;
+
   float lane[kLanes];
 
   template <typename Function>
@@ -85,14 +87,6 @@ struct ScalarLanes {
   }
   static ScalarLanes SwapPairs(const ScalarLanes& x) {
     return Each([&](size_t i) { return x.lane[i ^ 1]; });
-  }
-  static void Sum4(const ScalarLanes& a, const ScalarLanes& b,
-                   const ScalarLanes& c, const ScalarLanes& d, float scale,
-                   float* out) {
-    out[0] = a.Sum() * scale;
-    out[1] = b.Sum() * scale;
-    out[2] = c.Sum() * scale;
-    out[3] = d.Sum() * scale;
   }
   void Store(float* p) const { memcpy(p, lane, sizeof(lane)); }
   void StoreHalf(uint16_t* p) const {

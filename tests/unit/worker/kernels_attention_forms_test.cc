@@ -56,10 +56,8 @@ class AttentionFormsTest : public ::testing::Test {
   std::mt19937 random_{3};
 };
 
-TEST_F(AttentionFormsTest, ConvertAlike) {
+TEST_F(AttentionFormsTest, NarrowAlike) {
   constexpr size_t kCount = size_t{1} << 16;
-  std::vector<uint16_t> halves(kCount);
-  for (size_t i = 0; i < kCount; ++i) halves[i] = static_cast<uint16_t>(i);
   std::vector<float> floats(kCount);
   for (float& value : floats) {
     // Around the range of half precision, both signs, and some beyond.
@@ -67,33 +65,71 @@ TEST_F(AttentionFormsTest, ConvertAlike) {
                                                          << 23;
     std::memcpy(&value, &bits, sizeof(value));
   }
-  std::vector<float> wide(kCount);
   std::vector<uint16_t> narrow(kCount);
-  kScalarAttention.widen(halves.data(), wide.data(), kCount);
   kScalarAttention.narrow(floats.data(), narrow.data(), kCount);
   for (const NamedForms& form : Forms()) {
-    std::vector<float> wide_here(kCount);
-    std::vector<uint16_t> narrow_here(kCount);
-    form.forms->widen(halves.data(), wide_here.data(), kCount);
-    form.forms->narrow(floats.data(), narrow_here.data(), kCount);
-    EXPECT_TRUE(SameBits(wide_here, wide)) << form.name;
-    EXPECT_TRUE(SameBits(narrow_here, narrow)) << form.name;
+    std::vector<uint16_t> here(kCount);
+    form.forms->narrow(floats.data(), here.data(), kCount);
+    EXPECT_TRUE(SameBits(here, narrow)) << form.name;
   }
-  EXPECT_EQ(wide[0x3c00], 1.0f);
+  EXPECT_EQ(narrow[0], FloatToHalf(floats[0]));
 }
 
-TEST_F(AttentionFormsTest, ScoreAlike) {
-  for (const size_t dim : {16, 48, 64, 80, 128, 256}) {
-    const auto q = Random(dim, 2.0f), k = Random(kKeys * dim, 1.0f);
-    for (const size_t keys : {1, 4, 5, 63, 64}) {
-      std::vector<float> scores(kKeys, 7.0f);
-      kScalarAttention.score(q.data(), k.data(), dim, keys, 0.125f,
-                             scores.data());
+// Every half is widened alike; gaps between rows are left out.
+TEST_F(AttentionFormsTest, PackAlike) {
+  for (const size_t columns : {16, 32, 48, 64, 80, 256}) {
+    const size_t rows = (size_t{1} << 16) / columns, stride = columns + 5;
+    std::vector<uint16_t> halves(rows * stride);
+    for (size_t i = 0; i < halves.size(); ++i) {
+      halves[i] = static_cast<uint16_t>(i);
+    }
+    const auto floats = Random(rows * stride, 1.0f);
+    const size_t size = (columns + 31) / 32 * rows * kPanelColumns;
+    std::vector<float> from_half(size, 7.0f), from_float(size, 7.0f);
+    kScalarAttention.pack_half(halves.data(), nullptr, stride, rows, columns,
+                               from_half.data());
+    kScalarAttention.pack(floats.data(), nullptr, stride, rows, columns,
+                          from_float.data());
+    const size_t panel = (columns - 1) / kPanelColumns;
+    const size_t last = (panel * rows + rows - 1) * kPanelColumns +
+                        (columns - 1) % kPanelColumns;
+    EXPECT_EQ(from_float[last], floats[(rows - 1) * stride + columns - 1]);
+    for (const NamedForms& form : Forms()) {
+      std::vector<float> here(size, 7.0f);
+      form.forms->pack_half(halves.data(), halves.data(), stride, rows, columns,
+                            here.data());
+      EXPECT_TRUE(SameBits(here, from_half)) << form.name << ", " << columns;
+      here.assign(size, 7.0f);
+      form.forms->pack(floats.data(), floats.data(), stride, rows, columns,
+                       here.data());
+      EXPECT_TRUE(SameBits(here, from_float)) << form.name << ", " << columns;
+    }
+  }
+}
+
+TEST_F(AttentionFormsTest, TransposeAlike) {
+  for (const size_t dim : {16, 48, 80, 256}) {
+    std::vector<uint16_t> halves(kKeys * dim);
+    for (uint16_t& half : halves) half = static_cast<uint16_t>(random_());
+    const auto floats = Random(kKeys * dim, 1.0f);
+    for (const size_t keys : {1, 16, 17, 63, 64}) {
+      std::vector<uint16_t> half(dim * kKeys, 7);
+      std::vector<float> single(dim * kKeys, 7.0f);
+      kScalarAttention.transpose_half(halves.data(), halves.data(), dim, keys,
+                                      half.data());
+      kScalarAttention.transpose(floats.data(), floats.data(), dim, keys,
+                                 single.data());
+      EXPECT_EQ(half[2 * kKeys + keys - 1], halves[(keys - 1) * dim + 2]);
+      EXPECT_EQ(single[2 * kKeys + keys - 1], floats[(keys - 1) * dim + 2]);
       for (const NamedForms& form : Forms()) {
-        std::vector<float> here(kKeys, 7.0f);
-        form.forms->score(q.data(), k.data(), dim, keys, 0.125f, here.data());
-        EXPECT_TRUE(SameBits(here, scores))
-            << form.name << ", " << dim << " by " << keys;
+        std::vector<uint16_t> half_here(dim * kKeys, 7);
+        form.forms->transpose_half(halves.data(), halves.data(), dim, keys,
+                                   half_here.data());
+        EXPECT_TRUE(SameBits(half_here, half)) << form.name << ", " << dim;
+        std::vector<float> single_here(dim * kKeys, 7.0f);
+        form.forms->transpose(floats.data(), floats.data(), dim, keys,
+                              single_here.data());
+        EXPECT_TRUE(SameBits(single_here, single)) << form.name << ", " << dim;
       }
     }
   }
@@ -125,23 +161,63 @@ TEST_F(AttentionFormsTest, SoftenAlike) {
   }
 }
 
-TEST_F(AttentionFormsTest, GatherAlike) {
-  for (const size_t dim : {16, 80, 128}) {
-    const auto v = Random(kKeys * dim, 1.0f);
-    for (const size_t queries : {1, 2, 3, 4, 5, 7, 9}) {
-      const auto weights = Random(queries * kKeys, 1.0f);
-      const auto factors = Random(queries, 1.0f);
-      const auto before = Random(queries * dim, 5.0f);
-      for (const size_t keys : {1, 17, 64}) {
-        std::vector<float> sums = before;
-        kScalarAttention.gather(weights.data(), factors.data(), v.data(), dim,
-                                keys, queries, sums.data());
-        for (const NamedForms& form : Forms()) {
-          std::vector<float> here = before;
-          form.forms->gather(weights.data(), factors.data(), v.data(), dim,
-                             keys, queries, here.data());
-          EXPECT_TRUE(SameBits(here, sums))
-              << form.name << ", " << queries << " queries of " << dim;
+// Every way that rows and columns are divided among registers; with strides
+// wider than the matrices, and panels of more rows than count. The product of
+// few rows, from halves, gives what the same halves give in panels.
+TEST_F(AttentionFormsTest, MultiplyAlike) {
+  constexpr size_t kSpare = 3;
+  for (const size_t columns : {16, 32, 48, 64, 80, 128}) {
+    for (const size_t inner : {1, 17, 64}) {
+      const size_t stride = columns + kSpare, panel_rows = inner + kSpare;
+      std::vector<uint16_t> halves(panel_rows * stride);
+      for (uint16_t& half : halves) half = FloatToHalf(Random(1, 1.0f)[0]);
+      std::vector<float> panels((columns + 31) / 32 * panel_rows *
+                                kPanelColumns);
+      kScalarAttention.pack_half(halves.data(), nullptr, stride, panel_rows,
+                                 columns, panels.data());
+      for (const size_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 48}) {
+        const auto a = Random(rows * (inner + kSpare), 1.0f);
+        const auto factors = Random(rows, 1.0f);
+        const auto before = Random(rows * stride, 5.0f);
+        for (const bool from_zero : {false, true}) {
+          std::vector<float> c;
+          const auto product = [&] {
+            c = before;
+            return AttentionProduct{
+                .a = a.data(),
+                .a_stride = inner + kSpare,
+                .c = c.data(),
+                .c_stride = stride,
+                .factors = from_zero ? nullptr : factors.data(),
+                .rows = rows,
+                .columns = columns,
+                .inner = inner};
+          };
+          kScalarAttention.multiply(product(), panels.data(), panel_rows);
+          const std::vector<float> scalar = c;
+          float first = from_zero ? 0 : before[0] * factors[0];
+          for (size_t j = 0; j < inner; ++j) {
+            first = std::fma(a[j], HalfToFloat(halves[j * stride]), first);
+          }
+          EXPECT_EQ(scalar[0], first);
+          for (size_t r = 0; r < rows; ++r) {  // the gap is not written
+            EXPECT_EQ(scalar[r * stride + columns],
+                      before[r * stride + columns]);
+          }
+          auto forms = Forms();
+          forms.push_back({"scalar", &kScalarAttention});
+          for (const NamedForms& form : forms) {
+            form.forms->multiply(product(), panels.data(), panel_rows);
+            EXPECT_TRUE(SameBits(c, scalar))
+                << form.name << ", " << rows << " by " << columns << " by "
+                << inner;
+            if (rows > kFewRows) continue;
+            form.forms->multiply_few(product(), halves.data(), halves.data(),
+                                     stride);
+            EXPECT_TRUE(SameBits(c, scalar))
+                << form.name << ", few: " << rows << " by " << columns << " by "
+                << inner;
+          }
         }
       }
     }

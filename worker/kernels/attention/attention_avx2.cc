@@ -2,6 +2,8 @@
 #include "worker/kernels/attention/attention_forms.h"
 #include "worker/kernels/attention/attention_kernel.h"
 #include "worker/kernels/lanes_avx2.h"
+// After the intrinsics.
+#include "worker/kernels/attention/transpose_x86.h"
 
 namespace baton::worker {
 

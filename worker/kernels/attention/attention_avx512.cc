@@ -2,11 +2,15 @@
 #include "worker/kernels/attention/attention_forms.h"
 #include "worker/kernels/attention/attention_kernel.h"
 #include "worker/kernels/avx512_intrinsics.h"
+// After the intrinsics.
+#include "worker/kernels/attention/transpose_x86.h"
 
 namespace baton::worker {
 namespace {
 
 struct Avx512Lanes {
+  static constexpr size_t kRegisters = 1;
+
   __m512 all;
 
   static BATON_INLINE Avx512Lanes Load(const float* p) {
@@ -55,16 +59,6 @@ struct Avx512Lanes {
                                        _mm512_extractf32x8_ps(a.all, 1));
     return _mm_add_ps(_mm256_castps256_ps128(eight),
                       _mm256_extractf128_ps(eight, 1));
-  }
-  static BATON_INLINE void Sum4(Avx512Lanes a, Avx512Lanes b, Avx512Lanes c,
-                                Avx512Lanes d, float scale, float* out) {
-    const __m128 qa = Quarter(a), qb = Quarter(b);
-    const __m128 qc = Quarter(c), qd = Quarter(d);
-    const __m128 ab = _mm_add_ps(_mm_movelh_ps(qa, qb), _mm_movehl_ps(qb, qa));
-    const __m128 cd = _mm_add_ps(_mm_movelh_ps(qc, qd), _mm_movehl_ps(qd, qc));
-    const __m128 sum =
-        _mm_add_ps(_mm_shuffle_ps(ab, cd, 0x88), _mm_shuffle_ps(ab, cd, 0xdd));
-    _mm_storeu_ps(out, _mm_mul_ps(sum, _mm_set1_ps(scale)));
   }
   BATON_INLINE void Store(float* p) const { _mm512_storeu_ps(p, all); }
   BATON_INLINE void StoreHalf(uint16_t* p) const {

@@ -4,6 +4,18 @@
 #include "worker/kernels/lanes_scalar.h"
 
 namespace baton::worker {
+namespace {
+
+void TransposeSingle(const float* in, const float* next, size_t dim,
+                     size_t keys, float* out) {
+  TransposeScalar(in, next, dim, keys, out);
+}
+void TransposeHalf(const uint16_t* in, const uint16_t* next, size_t dim,
+                   size_t keys, uint16_t* out) {
+  TransposeScalar(in, next, dim, keys, out);
+}
+
+}  // namespace
 
 const AttentionForms kScalarAttention = BATON_ATTENTION_FORMS(ScalarLanes);
 

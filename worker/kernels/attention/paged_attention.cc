@@ -33,16 +33,19 @@ uint32_t TileRows(const CacheShape& shape) {
 // One thread's working memory; `queries` = rows of a tile times heads of a
 // group.
 struct PagedAttention::Scratch {
-  Scratch(size_t dim, size_t queries, KvType type)
-      : k(type == KvType::kF16 ? kBlockTokens * dim : 0),
-        v(k.size()),
+  Scratch(size_t dim, size_t queries)
+      : q(queries * dim),
+        turned(kBlockTokens * dim),
+        panels(kBlockTokens * (dim + kPanelColumns)),
         accumulators(queries * dim),
         weights(queries * kBlockTokens),
         factors(queries),
         maxima(queries),
         sums(queries) {}
 
-  std::vector<float> k, v;          // [64][dim], widened
+  std::vector<float> q;             // [queries][dim], scaled
+  std::vector<float> turned;        // K transposed, in the cache's type
+  std::vector<float> panels;        // of K transposed, then of V
   std::vector<float> accumulators;  // [queries][dim]
   std::vector<float> weights;       // [queries][64]
   std::vector<float> factors, maxima, sums;
@@ -54,8 +57,7 @@ PagedAttention::PagedAttention(const CacheShape& shape, int threads,
   const size_t queries =
       static_cast<size_t>(TileRows(shape)) * (shape.heads / shape.kv_heads);
   for (int i = 0; i < threads; ++i) {
-    scratch_.push_back(
-        std::make_unique<Scratch>(shape.head_dim, queries, shape.type));
+    scratch_.push_back(std::make_unique<Scratch>(shape.head_dim, queries));
   }
 }
 
@@ -97,13 +99,6 @@ void PagedAttention::StoreRow(const float* from, std::byte* to) const {
   } else {
     std::memcpy(to, from, shape_.head_dim * sizeof(float));
   }
-}
-
-const float* PagedAttention::Floats(const std::byte* rows, size_t count,
-                                    std::vector<float>* room) const {
-  if (shape_.type == KvType::kF32) return reinterpret_cast<const float*>(rows);
-  forms_->widen(reinterpret_cast<const uint16_t*>(rows), room->data(), count);
-  return room->data();
 }
 
 void PagedAttention::Write(uint32_t layer, const float* k, size_t k_stride,
@@ -175,13 +170,22 @@ void PagedAttention::AttendHeads(const Tile& tile, uint32_t layer,
   std::fill_n(scratch->sums.begin(), queries, 0.0f);
   std::fill_n(scratch->maxima.begin(), queries,
               -std::numeric_limits<float>::infinity());
-  const float* tile_q = q + tile.first_row * q_stride + first_head * dim;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
+  for (size_t i = 0; i < queries; ++i) {
+    const float* from = q + (tile.first_row + i / heads) * q_stride +
+                        (first_head + i % heads) * dim;
+    float* to = scratch->q.data() + i * dim;
+    for (size_t d = 0; d < dim; ++d) to[d] = from[d] * scale;
+  }
   const uint32_t blocks =
       (tile.start_position + tile.rows + kBlockTokens - 1) / kBlockTokens;
+  const auto rows = [&](uint32_t b) {
+    const uint32_t block = tile.blocks[std::min(b, blocks - 1)];
+    return BlockRows{Rows(block, layer, 0, kv_head),
+                     Rows(block, layer, 1, kv_head)};
+  };
   for (uint32_t b = 0; b < blocks; ++b) {
-    AttendBlock(tile, b, heads, Rows(tile.blocks[b], layer, 0, kv_head),
-                Rows(tile.blocks[b], layer, 1, kv_head), tile_q, q_stride,
-                scratch);
+    AttendBlock(tile, b, heads, rows(b), rows(b + 1), scratch);
   }
   for (size_t i = 0; i < queries; ++i) {
     const float inverse = 1.0f / scratch->sums[i];
@@ -193,44 +197,93 @@ void PagedAttention::AttendHeads(const Tile& tile, uint32_t layer,
 }
 
 void PagedAttention::AttendBlock(const Tile& tile, uint32_t block_index,
-                                 uint32_t heads, const std::byte* k,
-                                 const std::byte* v, const float* q,
-                                 size_t q_stride, Scratch* scratch) const {
+                                 uint32_t heads, BlockRows rows, BlockRows next,
+                                 Scratch* scratch) const {
   const size_t dim = shape_.head_dim;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(dim));
   const uint32_t start = block_index * kBlockTokens;
   const auto keys_of = [&](uint32_t row) -> uint32_t {
     const uint32_t after = tile.start_position + row + 1;
     return after <= start ? 0 : std::min(kBlockTokens, after - start);
   };
   const uint32_t most = keys_of(tile.rows - 1);
-  // Scores come four at a time; what lies behind the last key is dropped.
-  const float* keys_here = Floats(k, (most + 3) / 4 * 4 * dim, &scratch->k);
-  const float* values = Floats(v, most * dim, &scratch->v);
-  for (uint32_t row = 0; row < tile.rows; ++row) {
-    const uint32_t keys = keys_of(row);
-    for (uint32_t h = 0; keys > 0 && h < heads; ++h) {
-      const size_t i = static_cast<size_t>(row) * heads + h;
-      float* weights = scratch->weights.data() + i * kBlockTokens;
-      forms_->score(q + row * q_stride + h * dim, keys_here, dim, keys, scale,
-                    weights);
-      scratch->factors[i] =
-          forms_->soften(weights, keys, &scratch->maxima[i], &scratch->sums[i]);
-    }
+  uint32_t row = 0;  // rows before see nothing of the block
+  while (keys_of(row) == 0) ++row;
+  const size_t first = static_cast<size_t>(row) * heads;
+  const size_t end = static_cast<size_t>(tile.rows) * heads;
+  const size_t queries = end - first;
+  const bool few = shape_.type == KvType::kF16 && queries <= kFewRows;
+  Score(rows.k, next.k, most, first, queries, scratch);
+  for (size_t i = first; i < end; ++i) {
+    scratch->factors[i] = forms_->soften(
+        scratch->weights.data() + i * kBlockTokens, keys_of(i / heads),
+        &scratch->maxima[i], &scratch->sums[i]);
+  }
+  const auto* half = reinterpret_cast<const uint16_t*>(rows.v);
+  const auto* next_half = reinterpret_cast<const uint16_t*>(next.v);
+  if (shape_.type == KvType::kF32) {
+    forms_->pack(reinterpret_cast<const float*>(rows.v),
+                 reinterpret_cast<const float*>(next.v), dim, most, dim,
+                 scratch->panels.data());
+  } else if (!few) {
+    forms_->pack_half(half, next_half, dim, most, dim, scratch->panels.data());
   }
   // Rows that see the same keys go together.
-  for (uint32_t row = 0; row < tile.rows;) {
+  while (row < tile.rows) {
     const uint32_t keys = keys_of(row);
-    uint32_t next = row + 1;
-    while (next < tile.rows && keys_of(next) == keys) ++next;
+    uint32_t after = row + 1;
+    while (after < tile.rows && keys_of(after) == keys) ++after;
     const size_t i = static_cast<size_t>(row) * heads;
-    if (keys > 0) {
-      forms_->gather(scratch->weights.data() + i * kBlockTokens,
-                     scratch->factors.data() + i, values, dim, keys,
-                     static_cast<size_t>(next - row) * heads,
-                     scratch->accumulators.data() + i * dim);
+    const AttentionProduct product = {
+        .a = scratch->weights.data() + i * kBlockTokens,
+        .a_stride = kBlockTokens,
+        .c = scratch->accumulators.data() + i * dim,
+        .c_stride = dim,
+        .factors = scratch->factors.data() + i,
+        .rows = static_cast<size_t>(after - row) * heads,
+        .columns = dim,
+        .inner = keys};
+    if (few) {
+      forms_->multiply_few(product, half, next_half, dim);
+    } else {
+      forms_->multiply(product, scratch->panels.data(), most);
     }
-    row = next;
+    row = after;
+  }
+}
+
+void PagedAttention::Score(const std::byte* k, const std::byte* next,
+                           uint32_t keys, size_t first, size_t queries,
+                           Scratch* scratch) const {
+  const size_t dim = shape_.head_dim;
+  // Sixteen at a time; what lies behind the last key is dropped.
+  const size_t columns = (keys + 15) / 16 * 16;
+  const AttentionProduct product = {
+      .a = scratch->q.data() + first * dim,
+      .a_stride = dim,
+      .c = scratch->weights.data() + first * kBlockTokens,
+      .c_stride = kBlockTokens,
+      .factors = nullptr,
+      .rows = queries,
+      .columns = columns,
+      .inner = dim};
+  float* panels = scratch->panels.data();
+  if (shape_.type == KvType::kF32) {
+    float* turned = scratch->turned.data();
+    forms_->transpose(reinterpret_cast<const float*>(k),
+                      reinterpret_cast<const float*>(next), dim, keys, turned);
+    forms_->pack(turned, nullptr, kBlockTokens, dim, columns, panels);
+    forms_->multiply(product, panels, dim);
+    return;
+  }
+  auto* turned = reinterpret_cast<uint16_t*>(scratch->turned.data());
+  forms_->transpose_half(reinterpret_cast<const uint16_t*>(k),
+                         reinterpret_cast<const uint16_t*>(next), dim, keys,
+                         turned);
+  if (queries <= kFewRows) {
+    forms_->multiply_few(product, turned, nullptr, kBlockTokens);
+  } else {
+    forms_->pack_half(turned, nullptr, kBlockTokens, dim, columns, panels);
+    forms_->multiply(product, panels, dim);
   }
 }
 

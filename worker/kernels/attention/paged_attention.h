@@ -6,8 +6,8 @@
 //   - a row visits its cache blocks of 64 positions in ascending order, with
 //     one online-softmax update a block (Milakov and Gimelshein,
 //     arXiv:1805.02867);
-//   - q·k is fma into 16 accumulators by index mod 16, summed by one tree
-//     (SumTree in attention_kernel.h); so are the weights of a block;
+//   - q is scaled first; q·k is one chain of fma in ascending dimension;
+//   - the weights of a block are summed by lane, then by one tree (lanes.h);
 //   - the values are fma in ascending position;
 //   - exp is a polynomial of our own, since libm differs between machines.
 // The scalar, AVX2 and AVX-512 forms therefore give identical bits. Both cache
@@ -103,20 +103,22 @@ class PagedAttention {
   void AttendHeads(const Tile& tile, uint32_t layer, uint32_t first_head,
                    uint32_t heads, const float* q, size_t q_stride, float* out,
                    size_t out_stride, Scratch* scratch) const;
-  // One block of 64 positions, for all rows of a tile.
+  // K and V rows of one KV head in a block.
+  struct BlockRows {
+    const std::byte *k, *v;
+  };
+  // One block of 64 positions, for all rows of a tile. `next`: what the tile
+  // will read after it.
   void AttendBlock(const Tile& tile, uint32_t block_index, uint32_t heads,
-                   const std::byte* k, const std::byte* v, const float* q,
-                   size_t q_stride, Scratch* scratch) const;
+                   BlockRows rows, BlockRows next, Scratch* scratch) const;
+  // Scores of the `queries` query vectors from `first` on with `keys` K rows.
+  void Score(const std::byte* k, const std::byte* next, uint32_t keys,
+             size_t first, size_t queries, Scratch* scratch) const;
   // Rows of one KV head in a block: `value` = 0 for K, 1 for V.
   std::byte* Rows(uint32_t block, uint32_t layer, uint32_t value,
                   uint32_t kv_head) const;
   // Writes the head_dim elements of one row.
   void StoreRow(const float* from, std::byte* to) const;
-  // The first `count` elements of `rows` as f32: `rows` itself, or widened
-  // into `room`.
-  const float* Floats(const std::byte* rows, size_t count,
-                      std::vector<float>* room) const;
-
   const CacheShape shape_;
   const KernelForm form_;
   const AttentionForms* const forms_;
