@@ -18,6 +18,7 @@ from servers import (KV_MIB, MOST_STREAMS, Background, Servers, first_token,
                      interference, median_of_histogram, prompt_of, resident_mb)
 
 DEPTH = 512
+LONG = 4096
 
 
 def cpu_name():
@@ -59,10 +60,14 @@ def label(model):
     return f"{name}/{kind}"
 
 
+def peers_of(options):
+    return [LlamaBench(f"llama.cpp={options.llama}/llama-bench")] + [
+        LlamaBench(text) for text in options.peer]
+
+
 def engine_rows(options, table, model):
     baton = Baton(options.baton)
-    peers = [LlamaBench(f"llama.cpp={options.llama}/llama-bench")]
-    peers += [LlamaBench(text) for text in options.peer]
+    peers = peers_of(options)
     large = os.path.getsize(model) > 500 * 2**20
     count = 16 if large else 64
     for threads in options.threads:
@@ -83,6 +88,22 @@ def engine_rows(options, table, model):
                           [o[key] for o in ours],
                           [t[i] for t in theirs[peer.name]], "t/s",
                           commands[peer.name][i], peer.name)
+
+
+def long_prefill_rows(options, table, model):
+    baton, threads = Baton(options.baton), max(options.threads)
+    peers = peers_of(options)
+    ours, theirs, commands = [], {p.name: [] for p in peers}, {}
+    for _ in range(max(1, options.rounds // 2)):
+        result, ours_command = baton.measure(model, threads, LONG, 0)
+        ours.append(result["pp"])
+        for peer in peers:
+            rate, command = peer.prefill(model, threads, LONG)
+            theirs[peer.name].append(rate)
+            commands[peer.name] = f"{ours_command} | {command}"
+    for peer in peers:
+        table.add(f"prefill{LONG}/t{threads}", model, ours, theirs[peer.name],
+                  "t/s", commands[peer.name], peer.name)
 
 
 def step_rows(options, table, model):
@@ -170,6 +191,7 @@ def main():
     table = Table()
     for model in models:
         engine_rows(options, table, model)
+        long_prefill_rows(options, table, model)
         step_rows(options, table, model)
         if model == options.model[0]:
             server_rows(options, table, model)

@@ -115,20 +115,16 @@ TEST_F(AttentionFormsTest, TransposeAlike) {
     for (const size_t keys : {1, 16, 17, 63, 64}) {
       std::vector<uint16_t> half(dim * kKeys, 7);
       std::vector<float> single(dim * kKeys, 7.0f);
-      kScalarAttention.transpose_half(halves.data(), halves.data(), dim, keys,
-                                      half.data());
-      kScalarAttention.transpose(floats.data(), floats.data(), dim, keys,
-                                 single.data());
+      kScalarAttention.transpose_half(halves.data(), dim, keys, half.data());
+      kScalarAttention.transpose(floats.data(), dim, keys, single.data());
       EXPECT_EQ(half[2 * kKeys + keys - 1], halves[(keys - 1) * dim + 2]);
       EXPECT_EQ(single[2 * kKeys + keys - 1], floats[(keys - 1) * dim + 2]);
       for (const NamedForms& form : Forms()) {
         std::vector<uint16_t> half_here(dim * kKeys, 7);
-        form.forms->transpose_half(halves.data(), halves.data(), dim, keys,
-                                   half_here.data());
+        form.forms->transpose_half(halves.data(), dim, keys, half_here.data());
         EXPECT_TRUE(SameBits(half_here, half)) << form.name << ", " << dim;
         std::vector<float> single_here(dim * kKeys, 7.0f);
-        form.forms->transpose(floats.data(), floats.data(), dim, keys,
-                              single_here.data());
+        form.forms->transpose(floats.data(), dim, keys, single_here.data());
         EXPECT_TRUE(SameBits(single_here, single)) << form.name << ", " << dim;
       }
     }

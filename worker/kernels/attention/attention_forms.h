@@ -35,12 +35,10 @@ struct AttentionForms {
   // a multiple of 16.
   void (*narrow)(const float* in, uint16_t* out, size_t count);
   // out[d][j] = in[j][d] for j < keys rounded up to a multiple of 16. in:
-  // [64][dim]; out: [dim][64]. Asks for the same part of `next`, which will be
-  // read afterwards.
-  void (*transpose)(const float* in, const float* next, size_t dim, size_t keys,
-                    float* out);
-  void (*transpose_half)(const uint16_t* in, const uint16_t* next, size_t dim,
-                         size_t keys, uint16_t* out);
+  // [64][dim]; out: [dim][64].
+  void (*transpose)(const float* in, size_t dim, size_t keys, float* out);
+  void (*transpose_half)(const uint16_t* in, size_t dim, size_t keys,
+                         uint16_t* out);
   // out = panels of the first `columns` (a multiple of 16) of in ([rows],
   // `stride` elements apart). Asks for the same part of `next`, unless null.
   void (*pack)(const float* in, const float* next, size_t stride, size_t rows,

@@ -22,12 +22,11 @@ BATON_INLINE void Prefetch(const Element* next, size_t i) {
 
 // The definition; half precision has vector forms (transpose_x86.h).
 template <typename Element>
-BATON_INLINE void TransposeScalar(const Element* in, const Element* next,
-                                  size_t dim, size_t keys, Element* out) {
+BATON_INLINE void TransposeScalar(const Element* in, size_t dim, size_t keys,
+                                  Element* out) {
   const size_t rows = (keys + kLanes - 1) / kLanes * kLanes;
   for (size_t j = 0; j < rows; ++j) {
     for (size_t d = 0; d < dim; ++d) {
-      Prefetch(next, j * dim + d);
       out[d * kKeys + j] = in[j * dim + d];
     }
   }

@@ -6,13 +6,11 @@
 namespace baton::worker {
 namespace {
 
-void TransposeSingle(const float* in, const float* next, size_t dim,
-                     size_t keys, float* out) {
-  TransposeScalar(in, next, dim, keys, out);
+void TransposeSingle(const float* in, size_t dim, size_t keys, float* out) {
+  TransposeScalar(in, dim, keys, out);
 }
-void TransposeHalf(const uint16_t* in, const uint16_t* next, size_t dim,
-                   size_t keys, uint16_t* out) {
-  TransposeScalar(in, next, dim, keys, out);
+void TransposeHalf(const uint16_t* in, size_t dim, size_t keys, uint16_t* out) {
+  TransposeScalar(in, dim, keys, out);
 }
 
 }  // namespace

@@ -269,20 +269,20 @@ void PagedAttention::Score(const std::byte* k, const std::byte* next,
   float* panels = scratch->panels.data();
   if (shape_.type == KvType::kF32) {
     float* turned = scratch->turned.data();
-    forms_->transpose(reinterpret_cast<const float*>(k),
-                      reinterpret_cast<const float*>(next), dim, keys, turned);
-    forms_->pack(turned, nullptr, kBlockTokens, dim, columns, panels);
+    forms_->transpose(reinterpret_cast<const float*>(k), dim, keys, turned);
+    forms_->pack(turned, reinterpret_cast<const float*>(next), kBlockTokens,
+                 dim, columns, panels);
     forms_->multiply(product, panels, dim);
     return;
   }
   auto* turned = reinterpret_cast<uint16_t*>(scratch->turned.data());
-  forms_->transpose_half(reinterpret_cast<const uint16_t*>(k),
-                         reinterpret_cast<const uint16_t*>(next), dim, keys,
+  const auto* next_half = reinterpret_cast<const uint16_t*>(next);
+  forms_->transpose_half(reinterpret_cast<const uint16_t*>(k), dim, keys,
                          turned);
   if (queries <= kFewRows) {
-    forms_->multiply_few(product, turned, nullptr, kBlockTokens);
+    forms_->multiply_few(product, turned, next_half, kBlockTokens);
   } else {
-    forms_->pack_half(turned, nullptr, kBlockTokens, dim, columns, panels);
+    forms_->pack_half(turned, next_half, kBlockTokens, dim, columns, panels);
     forms_->multiply(product, panels, dim);
   }
 }

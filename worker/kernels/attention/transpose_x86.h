@@ -40,21 +40,16 @@ BATON_INLINE void TransposeTile(const uint16_t* in, size_t dim, uint16_t* out) {
   }
 }
 
-void TransposeHalf(const uint16_t* in, const uint16_t* next, size_t dim,
-                   size_t keys, uint16_t* out) {
+void TransposeHalf(const uint16_t* in, size_t dim, size_t keys, uint16_t* out) {
   for (size_t j = 0; j < keys; j += kLanes) {
-    for (size_t i = j * dim; i < (j + kLanes) * dim; i += kLanes) {
-      Prefetch(next, i);
-    }
     for (size_t d = 0; d < dim; d += 8) {
       TransposeTile(in + j * dim + d, dim, out + d * kKeys + j);
     }
   }
 }
 
-void TransposeSingle(const float* in, const float* next, size_t dim,
-                     size_t keys, float* out) {
-  TransposeScalar(in, next, dim, keys, out);
+void TransposeSingle(const float* in, size_t dim, size_t keys, float* out) {
+  TransposeScalar(in, dim, keys, out);
 }
 
 }  // namespace
