@@ -1,9 +1,6 @@
 // baton-worker: the composition root of prefill and decode workers.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +18,7 @@
 #include "services/base/status_macros.h"
 #include "services/config/option_table.h"
 #include "services/gguf/gguf_header.h"
+#include "services/process/cores.h"
 #include "services/process/process_options.h"
 #include "services/process/stop_signals.h"
 #include "services/rpc/server.h"
@@ -54,6 +52,7 @@ struct Options {
   uint32_t threads = 0;
   uint32_t local_workers = 1;
   uint32_t nice = 0;
+  std::string cpus;
   uint64_t kv_memory = uint64_t{1} << 30;
   std::string kv_type = KvTypeName(KvType::kF16);
   uint32_t ctx_size = 0;
@@ -84,9 +83,11 @@ void DeclareModel(Options* options, config::OptionTable* table) {
   table->AddString("model", &options->model, "GGUF file", 'm');
   table->Require("model");
   table->AddUint("threads", &options->threads, 0, 1024,
-                 "compute threads; 0 = cores / local workers", 't');
+                 "compute threads; 0 = usable cores / local workers", 't');
   table->AddUint("local-workers", &options->local_workers, 1, 256,
                  "workers that share this machine's cores");
+  table->AddString("cpus", &options->cpus,
+                   "CPUs to run on, such as 0-7,16; empty = all");
   table->AddUint("nice", &options->nice, 0, 19,
                  "how much this process yields the cores to others; `baton up` "
                  "sets it for prefill");
@@ -109,6 +110,13 @@ absl::Status Check(const Options& options) {
       options.reservation_ttl <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
         "--lease-ttl (at least 100ms) and --reservation-ttl must be positive");
+  }
+  if (!options.cpus.empty()) {
+    const auto cpus = process::ParseCpuList(options.cpus);
+    if (!cpus.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--cpus: ", cpus.status().message()));
+    }
   }
   return options.process.Check();
 }
@@ -134,14 +142,6 @@ absl::Status CheckText(const std::string& path) {
   if (usable.ok()) return usable;
   return absl::Status(usable.code(),
                       absl::StrCat(path, ": ", usable.message()));
-}
-
-// Threads inherit it, so it comes before the first of them.
-void Yield(uint32_t nice) {
-  if (nice == 0) return;
-  if (setpriority(PRIO_PROCESS, 0, static_cast<int>(nice)) == 0) return;
-  Log(LogLevel::kWarning, "cannot lower the scheduling priority",
-      {{"nice", nice}, {"error", std::strerror(errno)}});
 }
 
 class Worker {
@@ -258,8 +258,9 @@ class Worker {
 
   int ComputeThreads() const {
     if (options_.threads > 0) return static_cast<int>(options_.threads);
-    const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
-    return static_cast<int>(std::max(1u, cores / options_.local_workers));
+    // CPUs that were named are this worker's own.
+    const uint32_t sharers = options_.cpus.empty() ? options_.local_workers : 1;
+    return static_cast<int>(std::max(1u, process::UsableCores() / sharers));
   }
 
   static v1::ServerRole RoleOf(const std::string& role) {
@@ -301,6 +302,13 @@ class Worker {
 };
 
 absl::Status Serve(const Options& options) {
+  // Threads inherit both, so they come before the first of them.
+  process::YieldCores(options.nice);
+  if (!options.cpus.empty()) {
+    BATON_ASSIGN_OR_RETURN(const auto cpus,
+                           process::ParseCpuList(options.cpus));
+    BATON_RETURN_IF_ERROR(process::RunOn(cpus));
+  }
   process::StopSignals signals;
   Worker worker(options);
   BATON_RETURN_IF_ERROR(worker.Listen());
@@ -337,7 +345,6 @@ int Main(int argc, char** argv) {
   }
   if (options.worker_id.empty()) options.worker_id = RandomName("worker-");
   options.process.SetUpLog(options.worker_id);
-  Yield(options.nice);
   const absl::Status served = Serve(options);
   if (served.ok()) return 0;
   std::fprintf(stderr, "baton-worker: %s\n",

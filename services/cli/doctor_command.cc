@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -23,6 +22,7 @@
 #include "services/cli/up_command.h"
 #include "services/config/option_table.h"
 #include "services/gguf/gguf_header.h"
+#include "services/process/cores.h"
 
 namespace baton::cli {
 namespace {
@@ -73,7 +73,7 @@ void CheckProcessor(Findings* findings) {
 #endif
   findings->Add(
       fast ? Verdict::kGood : Verdict::kWarning, "processor",
-      absl::StrCat(std::thread::hardware_concurrency(), " cores,", sets,
+      absl::StrCat(process::UsableCores(), " cores,", sets,
                    fast ? "" : " no avx2 and fma: the model will be slow"));
 }
 

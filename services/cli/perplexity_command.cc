@@ -23,6 +23,7 @@
 #include "services/cli/perplexity_report.h"
 #include "services/cli/perplexity_text.h"
 #include "services/config/option_table.h"
+#include "services/process/cores.h"
 #include "worker/perplexity/chunk_scorer.h"
 #include "worker/perplexity/loaded_model.h"
 
@@ -131,9 +132,7 @@ class PerplexityRun {
       if (options_.kv_type == worker::KvTypeName(type)) options.kv_type = type;
     }
     options.threads = static_cast<int>(
-        options_.threads > 0
-            ? options_.threads
-            : std::max(1u, std::thread::hardware_concurrency()));
+        options_.threads > 0 ? options_.threads : process::UsableCores());
     options.progress = [this, &name](double share) {
       SetActivity(absl::StrFormat("loading %s: %.0f %%", name, share * 100));
     };

@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "services/base/clock.h"
@@ -17,6 +16,7 @@
 #include "services/cli/cluster/log_folder.h"
 #include "services/cli/model_check.h"
 #include "services/config/option_table.h"
+#include "services/process/cores.h"
 
 namespace baton::cli {
 namespace {
@@ -177,7 +177,7 @@ class Cluster {
     }
     const ProcessSpec gateway = GatewaySpec(options_.cluster, binary_dir_);
     BATON_RETURN_IF_ERROR(supervisor_.StartGroup({gateway}));
-    const uint32_t cores = std::thread::hardware_concurrency();
+    const uint32_t cores = process::UsableCores();
     BATON_RETURN_IF_ERROR(supervisor_.StartGroup(WorkerSpecs(
         options_.cluster, binary_dir_, cores, AddressOf("gateway"), kvstore)));
     supervisor_.SetArguments(

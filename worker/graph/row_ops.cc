@@ -7,6 +7,7 @@
 #include "services/base/status_macros.h"
 #include "worker/graph/kernel_ops.h"
 #include "worker/kernels/rows/dequantise.h"
+#include "worker/kernels/share.h"
 
 namespace baton::worker {
 namespace {
@@ -41,7 +42,7 @@ void ReadRow(const ggml_tensor* table, int32_t row, float* out) {
 
 void RunEmbed(ggml_tensor* out, int thread, int threads, void*) {
   const RowShape shape = ShapeOf(out);
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     ReadRow(out->src[0], Ids(out->src[1])[row],
             Result(out) + row * shape.columns);
@@ -86,7 +87,7 @@ void RunSwiGlu(ggml_tensor* out, int thread, int threads, void* userdata) {
 void RunRopeTable(ggml_tensor* out, int thread, int threads, void* userdata) {
   const RowParameters& parameters = Parameters(userdata);
   const RowShape shape = ShapeOf(out);
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     FillRopeRow(parameters.rope_frequencies, parameters.rope_pairs,
                 Ids(out->src[0])[row], Result(out) + row * shape.columns);

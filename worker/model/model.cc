@@ -100,7 +100,7 @@ class MappedModel final : public Model {
   MappedModel(std::unique_ptr<MappedFile> file, HeaderPointer header,
               const Architecture* architecture, const Hyperparameters& hp,
               std::unique_ptr<Weights> weights, ModelDescription description,
-              const Model::Options& options)
+              const Model::Options& options, bool ggml_computes)
       : file_(std::move(file)),
         header_(std::move(header)),
         architecture_(architecture),
@@ -110,7 +110,7 @@ class MappedModel final : public Model {
         weights_(std::move(weights)),
         description_(std::move(description)),
         layout_(MakeLayout(description_.digest, *architecture_, hp_, kv_type_,
-                           !GgmlMatrices(*header_).empty())) {}
+                           ggml_computes)) {}
 
   const ModelDescription& description() const override { return description_; }
   const kvstore::KvLayout& layout() const override { return layout_; }
@@ -210,9 +210,9 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
   BATON_ASSIGN_OR_RETURN(
       description.digest,
       FileDigest(*file, options.digest_cache_directory, options.progress));
-  return std::make_unique<MappedModel>(std::move(file), std::move(header),
-                                       architecture, hp, std::move(weights),
-                                       std::move(description), options);
+  return std::make_unique<MappedModel>(
+      std::move(file), std::move(header), architecture, hp, std::move(weights),
+      std::move(description), options, !foreign.empty());
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "worker/sampling/block_scan.h"
+
 namespace baton::worker {
 namespace {
 
@@ -60,11 +62,13 @@ void DescendingCursor::CollectWindow() {
   const float from =
       last ? std::numeric_limits<float>::lowest()
            : std::max(maximum_ - width_, std::numeric_limits<float>::lowest());
-  for (size_t i = 0; i < row_.size(); ++i) {
-    if (row_[i] >= from && row_[i] < lower_) {
-      collected_.push_back({row_[i], static_cast<TokenId>(i)});
-    }
-  }
+  const float below = lower_;
+  ScanBlocks(
+      row_, [=](float x) { return (x >= from) & (x < below); },
+      [&](size_t i) {
+        collected_.push_back({row_[i], static_cast<TokenId>(i)});
+        return true;
+      });
   lower_ = from;
   width_ *= 2;
   exhausted_ = last;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
+#include "worker/sampling/block_scan.h"
 #include "worker/sampling/philox.h"
 #include "worker/sampling/strict_exp.h"
 
@@ -108,8 +109,12 @@ absl::StatusOr<SampledToken> SamplingChain::Sample(const SamplingInput& input) {
   cursor_.Start(row, maximum);
   SampledToken sampled;
   if (input.params.temperature == 0) {
-    sampled.token = static_cast<TokenId>(
-        std::find(row.begin(), row.end(), maximum) - row.begin());
+    ScanBlocks(
+        row, [=](float x) { return x == maximum; },
+        [&](size_t i) {
+          sampled.token = static_cast<TokenId>(i);
+          return false;
+        });
   } else {
     sampled.token = Draw(input, row, maximum);
   }

@@ -216,6 +216,12 @@ TEST(SamplingChainTest, GreedyTakesTheLowestIdOfTies) {
   logits[17] = logits[16] = logits[63] = 2.5f;
   EXPECT_EQ(SampleOk(logits, params).token, 16);
   EXPECT_EQ(SampleOk(std::vector<float>(50, 0.0f), params).token, 0);
+  // In any block of a scan, at its edges and behind the last.
+  for (size_t lowest : {0, 63, 64, 127, 128, 199}) {
+    std::vector<float> row(200, -1.0f);
+    std::fill(row.begin() + static_cast<ptrdiff_t>(lowest), row.end(), 2.5f);
+    EXPECT_EQ(SampleOk(row, params).token, static_cast<TokenId>(lowest));
+  }
   // Ties of a tail that is shorter than a vector register.
   EXPECT_EQ(SampleOk(std::vector<float>{1, 3, 3}, params).token, 1);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "worker/kernels/share.h"
+
 namespace baton::worker {
 namespace {
 
@@ -34,16 +36,6 @@ static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 &&
               sizeof(BlockQ8_0) == 34 && sizeof(BlockIq4Nl) == 18 &&
               sizeof(BlockQ4K) == 144 && sizeof(BlockQ5K) == 176 &&
               sizeof(BlockQ6K) == 210 && sizeof(BlockIq4Xs) == 136);
-
-// The share [first, last) of `thread` in `count` things.
-struct Share {
-  size_t first, last;
-};
-Share ShareOf(size_t count, int thread, int threads) {
-  const size_t t = static_cast<size_t>(thread);
-  const size_t n = static_cast<size_t>(threads);
-  return {count * t / n, count * (t + 1) / n};
-}
 
 }  // namespace
 

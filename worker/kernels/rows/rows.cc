@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "worker/kernels/share.h"
+
 namespace baton::worker {
 
 const RowForms& RowFormsOf(KernelForm form) {
@@ -11,16 +13,10 @@ const RowForms& RowFormsOf(KernelForm form) {
   return kScalarRows;
 }
 
-RowShare RowShareOf(size_t rows, int thread, int threads) {
-  const size_t t = static_cast<size_t>(thread);
-  const size_t n = static_cast<size_t>(threads);
-  return {rows * t / n, rows * (t + 1) / n};
-}
-
 void RmsNormRows(const RowForms& forms, const float* x, const float* weight,
                  const RowShape& shape, float epsilon, float* out, int thread,
                  int threads) {
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     const size_t at = row * shape.columns;
     forms.rms_norm(x + at, weight, shape.columns, epsilon, out + at);
@@ -29,7 +25,7 @@ void RmsNormRows(const RowForms& forms, const float* x, const float* weight,
 
 void AddRows(const RowForms& forms, const float* a, const float* b,
              const RowShape& shape, float* out, int thread, int threads) {
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   const size_t at = share.first * shape.columns;
   forms.add(a + at, b + at, (share.last - share.first) * shape.columns,
             out + at);
@@ -37,7 +33,7 @@ void AddRows(const RowForms& forms, const float* a, const float* b,
 
 void AddBias(const RowForms& forms, const float* x, const float* bias,
              const RowShape& shape, float* out, int thread, int threads) {
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     const size_t at = row * shape.columns;
     forms.add(x + at, bias, shape.columns, out + at);
@@ -47,7 +43,7 @@ void AddBias(const RowForms& forms, const float* x, const float* bias,
 void AddNormRows(const RowForms& forms, const float* a, const float* b,
                  const float* weight, const RowShape& shape, float epsilon,
                  float* sum, float* normed, int thread, int threads) {
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     const size_t at = row * shape.columns;
     forms.add(a + at, b + at, shape.columns, sum + at);
@@ -57,7 +53,7 @@ void AddNormRows(const RowForms& forms, const float* a, const float* b,
 
 void SwiGluRows(const RowForms& forms, const float* gate, const float* up,
                 const RowShape& shape, float* out, int thread, int threads) {
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   const size_t at = share.first * shape.columns;
   forms.swiglu(gate + at, up + at, (share.last - share.first) * shape.columns,
                out + at);
@@ -69,7 +65,7 @@ void RotateRows(const RowForms& forms, RopePairs pairs, const float* x,
   const auto rotate = pairs == RopePairs::kAdjacent ? forms.rotate_adjacent
                                                     : forms.rotate_halves;
   const size_t dimensions = shape.dimensions;
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     const float* cosines = table + row * 2 * dimensions;
     for (size_t head = 0; head < shape.heads; ++head) {
@@ -83,7 +79,7 @@ void RotateRows(const RowForms& forms, RopePairs pairs, const float* x,
 
 void GatherRows(const float* x, const int32_t* ids, const RowShape& shape,
                 float* out, int thread, int threads) {
-  const RowShare share = RowShareOf(shape.rows, thread, threads);
+  const Share share = ShareOf(shape.rows, thread, threads);
   for (size_t row = share.first; row < share.last; ++row) {
     std::memcpy(out + row * shape.columns,
                 x + static_cast<size_t>(ids[row]) * shape.columns,

@@ -77,13 +77,6 @@ void RotateRows(const RowForms& forms, RopePairs pairs, const float* x,
 void GatherRows(const float* x, const int32_t* ids, const RowShape& shape,
                 float* out, int thread, int threads);
 
-// The rows [first, last) of thread `thread` of `threads`.
-struct RowShare {
-  size_t first = 0;
-  size_t last = 0;
-};
-RowShare RowShareOf(size_t rows, int thread, int threads);
-
 }  // namespace baton::worker
 
 #endif  // BATON_WORKER_KERNELS_ROWS_ROWS_H_
