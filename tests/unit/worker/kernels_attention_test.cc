@@ -88,7 +88,7 @@ class Bench {
   size_t KvStride() const { return shape_.kv_heads * shape_.head_dim; }
 
  private:
-  static constexpr uint32_t kBlocks = 24;
+  static constexpr uint32_t kBlocks = 48;
   CacheShape shape_;
   std::vector<std::byte> arena_;
   uint32_t next_block_ = kBlocks;
@@ -204,6 +204,82 @@ INSTANTIATE_TEST_SUITE_P(
              std::to_string(info.param.kv_heads) + "Dim" +
              std::to_string(info.param.head_dim) + KvTypeName(info.param.type);
     });
+
+// Far into a sequence: the last rows alone, whose segments threads share out,
+// against the same rows among all; next to another sequence; in every form.
+TEST_P(PagedAttentionTest, SegmentsAreMergedAlikeHoweverTheyAreShared) {
+  const auto [heads, kv_heads, head_dim, type] = GetParam();
+  constexpr uint32_t kRows = 2 * kSegmentTokens + 70, kOther = 30;
+  Bench bench(heads, kv_heads, head_dim, type);
+  const std::vector<uint32_t> table = bench.TakeBlocks(kRows);
+  const std::vector<uint32_t> other = bench.TakeBlocks(kOther);
+  const auto q = Random(kRows * bench.QStride(), 21, 2.0f);
+  const auto k = Random(kRows * bench.KvStride(), 22);
+  const auto v = Random(kRows * bench.KvStride(), 23);
+  const RowRun all{0, kRows, 0, table};
+  const auto whole = bench.Run(BestKernelForm(), {&all, 1}, kRows, q.data(),
+                               k.data(), v.data(), 1);
+  const auto last = [](const std::vector<float>& values, size_t stride,
+                       uint32_t rows, uint32_t others) {
+    std::vector<float> some(values.end() - rows * stride, values.end());
+    some.insert(some.end(), values.begin(), values.begin() + others * stride);
+    return some;
+  };
+  for (const uint32_t rows : {1u, 3u, 8u, 9u, 75u}) {
+    const RowRun runs[] = {{0, rows, kRows - rows, table},
+                           {rows, kOther, 0, other}};
+    for (const KernelForm form : Forms()) {
+      for (const int threads : {1, 2, 3, 5, 16}) {
+        if (form == KernelForm::kScalar && threads % 2 == 1) continue;
+        EXPECT_TRUE(SameBits(
+            bench.Run(form, runs, rows + kOther,
+                      last(q, bench.QStride(), rows, kOther).data(),
+                      last(k, bench.KvStride(), rows, kOther).data(),
+                      last(v, bench.KvStride(), rows, kOther).data(), threads),
+            last(whole, bench.QStride(), rows, kOther)))
+            << KernelFormName(form) << ", " << rows << " rows, " << threads
+            << " threads";
+      }
+    }
+  }
+  std::vector<double> reference(bench.QStride());
+  for (const uint32_t row : {kSegmentTokens - 1, kSegmentTokens, kRows - 1}) {
+    ReferenceAttention(bench.shape(), 1, table, row,
+                       q.data() + row * bench.QStride(), reference.data());
+    for (size_t i = 0; i < reference.size(); ++i) {
+      ASSERT_NEAR(whole[row * bench.QStride() + i], reference[i], 3e-6)
+          << "row " << row << ", element " << i;
+    }
+  }
+}
+
+// Two layers after one another: what one leaves behind does not reach the next.
+TEST(PagedAttention, SplitTilesStartAnewInEveryLayer) {
+  constexpr uint32_t kRows = kSegmentTokens + 200;
+  Bench bench(4, 2, 32);
+  const std::vector<uint32_t> table = bench.TakeBlocks(kRows);
+  const auto q = Random(kRows * bench.QStride(), 31, 2.0f);
+  const auto k = Random(kRows * bench.KvStride(), 32);
+  const auto v = Random(kRows * bench.KvStride(), 33);
+  const RowRun all{0, kRows, 0, table};
+  const auto whole = bench.Run(BestKernelForm(), {&all, 1}, kRows, q.data(),
+                               k.data(), v.data(), 1);
+  PagedAttention attention(bench.shape(), 2, BestKernelForm());
+  const RowRun last{0, 1, kRows - 1, table};
+  const std::vector<float> expected(whole.end() - bench.QStride(), whole.end());
+  for (int step = 0; step < 2; ++step) {
+    attention.SetStep({&last, 1});
+    for (int layer = 0; layer < 3; ++layer) {
+      std::vector<float> out(bench.QStride());
+      for (const int thread : {1, 0}) {
+        attention.Attend(1, q.data() + (kRows - 1) * bench.QStride(),
+                         bench.QStride(), out.data(), bench.QStride(), thread,
+                         2);
+      }
+      EXPECT_TRUE(SameBits(out, expected)) << "layer " << layer;
+    }
+  }
+}
 
 // Rows that half precision holds exactly must leave no trace of the type;
 // rows that it does not must.

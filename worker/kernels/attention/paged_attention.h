@@ -3,9 +3,12 @@
 //
 // One order of additions for every row, whatever the number of rows, threads
 // or sequences and whatever the instruction set:
-//   - a row visits its cache blocks of 64 positions in ascending order, with
-//     one online-softmax update a block (Milakov and Gimelshein,
+//   - a row's positions are cut into segments of 1,024, at absolute positions;
+//     in each, it visits its cache blocks of 64 positions in ascending order,
+//     with one online-softmax update a block (Milakov and Gimelshein,
 //     arXiv:1805.02867);
+//   - the segments' results are merged in ascending order: so that many threads
+//     can share a long sequence's one row, and one thread gives the same bits;
 //   - q is scaled first; q·k is one chain of fma in ascending dimension;
 //   - the weights of a block are summed by lane, then by one tree (lanes.h);
 //   - the values are fma in ascending position;
@@ -16,6 +19,7 @@
 #ifndef BATON_WORKER_KERNELS_ATTENTION_PAGED_ATTENTION_H_
 #define BATON_WORKER_KERNELS_ATTENTION_PAGED_ATTENTION_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,8 +32,12 @@
 namespace baton::worker {
 
 struct AttentionForms;
+struct AttentionUnit;
+class AttentionTiles;
+class TileAttention;
 
 inline constexpr uint32_t kBlockTokens = 64;
+inline constexpr uint32_t kSegmentTokens = 1024;
 
 // The cache's memory: block b starts at arena + b * block_bytes and holds
 // [layers][K, V][kv_heads][kBlockTokens][head_dim] elements of `type`.
@@ -46,6 +54,15 @@ struct CacheShape {
   constexpr uint64_t ContentBytes() const {
     return uint64_t{2} * layers * kv_heads * kBlockTokens * head_dim *
            KvElementBytes(type);
+  }
+  // Of one KV head in a block: [kBlockTokens][head_dim]; `value` = 0 for K, 1
+  // for V.
+  std::byte* Rows(uint32_t block, uint32_t layer, uint32_t value,
+                  uint32_t kv_head) const {
+    const uint64_t index =
+        (static_cast<uint64_t>(layer) * 2 + value) * kv_heads + kv_head;
+    return arena + block * block_bytes +
+           index * kBlockTokens * head_dim * KvElementBytes(type);
   }
 };
 inline constexpr uint32_t kMaxHeadDim = 512;
@@ -81,52 +98,29 @@ class PagedAttention {
   // positions 0 .. own. q, out: [rows, heads, head_dim], rows `q_stride` and
   // `out_stride` floats apart.
   void Attend(uint32_t layer, const float* q, size_t q_stride, float* out,
-              size_t out_stride, int thread, int threads) const;
+              size_t out_stride, int thread, int threads);
 
   const CacheShape& shape() const { return shape_; }
   KernelForm form() const { return form_; }
 
  private:
-  // Rows that are computed together, so that K and V are widened once.
-  struct Tile {
-    uint32_t first_row = 0;
-    uint32_t rows = 0;
-    uint32_t start_position = 0;
-    const uint32_t* blocks = nullptr;
-    uint64_t cost_before = 0;  // of one head, over all tiles before
-    uint64_t cost = 0;         // of one head
-  };
-  struct Scratch;
-
-  // Heads [first_head, first_head + heads) of one KV head, for all rows of a
-  // tile.
-  void AttendHeads(const Tile& tile, uint32_t layer, uint32_t first_head,
-                   uint32_t heads, const float* q, size_t q_stride, float* out,
-                   size_t out_stride, Scratch* scratch) const;
-  // K and V rows of one KV head in a block.
-  struct BlockRows {
-    const std::byte *k, *v;
-  };
-  // One block of 64 positions, for all rows of a tile. `next`: what the tile
-  // will read after it.
-  void AttendBlock(const Tile& tile, uint32_t block_index, uint32_t heads,
-                   BlockRows rows, BlockRows next, Scratch* scratch) const;
-  // Scores of the `queries` query vectors from `first` on with `keys` K rows.
-  void Score(const std::byte* k, const std::byte* next, uint32_t keys,
-             size_t first, size_t queries, Scratch* scratch) const;
-  // Rows of one KV head in a block: `value` = 0 for K, 1 for V.
-  std::byte* Rows(uint32_t block, uint32_t layer, uint32_t value,
-                  uint32_t kv_head) const;
   // Writes the head_dim elements of one row.
   void StoreRow(const float* from, std::byte* to) const;
+  // Puts the states of a split tile's segment where the other threads' are.
+  void KeepPart(const AttentionUnit& unit, TileAttention* attention);
+  // Ends a KV head of a split tile if `unit` was the last of it.
+  void FinishTile(const AttentionUnit& unit, float* out, size_t out_stride);
+
   const CacheShape shape_;
   const KernelForm form_;
   const AttentionForms* const forms_;
-  std::vector<std::unique_ptr<Scratch>> scratch_;  // one per thread
+  std::vector<std::unique_ptr<TileAttention>> per_thread_;
   std::vector<RowRun> runs_;
   uint32_t rows_ = 0;
-  std::vector<Tile> tiles_;
-  uint64_t total_cost_ = 0;
+  const std::unique_ptr<AttentionTiles> tiles_;
+  // Of split tiles (attention_tiles.h).
+  std::vector<float> results_;
+  std::vector<std::atomic<uint32_t>> counters_;
 };
 
 // The same attention in double precision with no blocks and no order to keep:
