@@ -1,6 +1,28 @@
 #include "worker/kernels/kernel_form.h"
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace baton::worker {
+namespace {
+
+#if defined(__x86_64__)
+// Linux makes room for the tiles' 8 KB of state only for processes that ask
+// (Documentation/arch/x86/xstate.rst); all threads may use them afterwards.
+bool TilesGranted() {
+#if defined(__linux__)
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+#endif
+
+}  // namespace
 
 KernelForm BestKernelForm() {
 #if defined(__x86_64__)
@@ -18,7 +40,10 @@ KernelForm BestKernelForm() {
       !__builtin_cpu_supports("avx512vnni")) {
     return KernelForm::kAvx512;
   }
-  return KernelForm::kAvx512Vnni;
+  static const bool tiles = __builtin_cpu_supports("amx-tile") &&
+                            __builtin_cpu_supports("amx-int8") &&
+                            TilesGranted();
+  return tiles ? KernelForm::kAmx : KernelForm::kAvx512Vnni;
 #else
   return KernelForm::kScalar;
 #endif
@@ -34,6 +59,8 @@ const char* KernelFormName(KernelForm form) {
       return "avx512";
     case KernelForm::kAvx512Vnni:
       return "avx512vnni";
+    case KernelForm::kAmx:
+      return "amx";
   }
   return "unknown";
 }

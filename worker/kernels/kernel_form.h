@@ -9,8 +9,9 @@ namespace baton::worker {
 inline constexpr int kKernelRevision = 5;
 
 // Instruction sets, in ascending order: a processor that runs one runs those
-// before it. kAvx512 is F, DQ and VL; kAvx512Vnni also BW and VNNI.
-enum class KernelForm { kScalar, kAvx2, kAvx512, kAvx512Vnni };
+// before it. kAvx512 is F, DQ and VL; kAvx512Vnni also BW and VNNI; kAmx also
+// AMX's tiles and int8, granted by the kernel.
+enum class KernelForm { kScalar, kAvx2, kAvx512, kAvx512Vnni, kAmx };
 // The best form that this processor and its operating system (which must save
 // the registers) run.
 KernelForm BestKernelForm();

@@ -16,7 +16,8 @@
 
 namespace baton::worker {
 #if defined(__x86_64__)
-extern const MatMulForms kEmulatedMatMul;  // tests/support/emulated_avx512.h
+// tests/support/emulated_avx512.h, emulated_amx.h
+extern const MatMulForms kEmulatedMatMul, kEmulatedAmxMatMul;
 #endif
 namespace {
 
@@ -45,12 +46,12 @@ std::vector<MatMulForms> Forms() {
     forms.push_back(MatMulFormsOf(static_cast<KernelForm>(form)));
   }
 #if defined(__x86_64__)
-  MatMulForms emulated = kEmulatedMatMul;
-  emulated.name = "emulated";
-  // These are the AVX2 form's own, compiled for AVX2.
-  emulated.quantise_small = kScalarMatMul.quantise_small;
-  emulated.quantise_large = kScalarMatMul.quantise_large;
-  forms.push_back(emulated);
+  for (MatMulForms emulated : {kEmulatedMatMul, kEmulatedAmxMatMul}) {
+    // These are the AVX2 form's own, compiled for AVX2.
+    emulated.quantise_small = kScalarMatMul.quantise_small;
+    emulated.quantise_large = kScalarMatMul.quantise_large;
+    forms.push_back(emulated);
+  }
 #endif
   return forms;
 }

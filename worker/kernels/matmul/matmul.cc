@@ -71,6 +71,7 @@ size_t BlockBytes(WeightFormat format) { return kFacts[format].block_bytes; }
 
 const MatMulForms& MatMulFormsOf(KernelForm form) {
 #if defined(__x86_64__)
+  if (form >= KernelForm::kAmx) return kAmxMatMul;
   if (form >= KernelForm::kAvx512Vnni) return kAvx512MatMul;
   if (form >= KernelForm::kAvx2) return kAvx2MatMul;
 #endif

@@ -13,7 +13,7 @@
 // is taken off once a block, as the sum's start. (The other way, weights plus
 // 128, would need the activation's sums over 16 values for Q6_K, which rows do
 // not carry.)
-#include "worker/kernels/matmul/avx512_values.h"
+#include "worker/kernels/matmul/avx512_tile.h"
 #include "worker/kernels/matmul/float_matmul.h"
 
 namespace baton::worker {
@@ -27,24 +27,6 @@ constexpr size_t kFewPanelValues = 256;
 // Activation rows that are multiplied together: one integer sum, one of a
 // sub-block and one float sum each.
 constexpr size_t kTileRows = 8;
-
-template <typename Format>
-constexpr bool kSigned = Format::kMinimum == Minimum::kNone;
-template <typename Format>
-constexpr size_t kSubBlockGroups =
-    Format::kSubBlocks == 0 ? Format::kValues / 4
-                            : Format::kValues / 4 / Format::kSubBlocks;
-
-BATON_INLINE int32_t LoadInt(const uint8_t* at) {
-  int32_t value;
-  __builtin_memcpy(&value, at, sizeof(value));
-  return value;
-}
-BATON_INLINE float LoadFloat(const uint8_t* at) {
-  float value;
-  __builtin_memcpy(&value, at, sizeof(value));
-  return value;
-}
 
 // --- A tile's weights
 
@@ -67,32 +49,14 @@ BATON_INLINE void UnpackStart(typename Format::Panel* out) {
   StoreLanes(out->start, start);
 }
 
-// Sixteen rows are read side by side, which the hardware's prefetchers do not
-// follow; the next sixteen lie behind them in the file. They go to the second
-// level: a tile of long rows is larger than the first.
-template <size_t kBytes>
-BATON_INLINE void Prefetch(const uint8_t* at) {
-  for (size_t i = 0; i < kBytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T1);
-  }
-}
-
 template <typename Format>
-void Unpack(const TileTask& task, size_t first, size_t count,
-            typename Format::Panel* panel) {
-  constexpr size_t kBytes = sizeof(typename Format::Block);
-  const uint8_t* ahead = task.weights + kTileOutputs * task.weight_stride;
-  Rows rows;
-  for (size_t i = 0; i < kTileOutputs; ++i) {
-    const size_t output = i < task.outputs ? i : task.outputs - 1;
-    rows.at[i] = task.weights + output * task.weight_stride + first * kBytes;
-  }
-  for (size_t block = 0; block < count; ++block) {
-    Prefetch<kTileOutputs * kBytes>(ahead +
-                                    kTileOutputs * kBytes * (first + block));
-    Format::Unpack(rows, &panel[block]);
-    if constexpr (kSigned<Format>) UnpackStart<Format>(&panel[block]);
-    for (size_t i = 0; i < kTileOutputs; ++i) rows.at[i] += kBytes;
+BATON_INLINE void UnpackWithStart(const TileTask& task, size_t first,
+                                  size_t count, typename Format::Panel* panel) {
+  Unpack<Format>(task, first, count, panel);
+  if constexpr (kSigned<Format>) {
+    for (size_t block = 0; block < count; ++block) {
+      UnpackStart<Format>(&panel[block]);
+    }
   }
 }
 
@@ -101,8 +65,7 @@ void Unpack(const TileTask& task, size_t first, size_t count,
 template <size_t kRows>
 struct Activations {
   alignas(64) uint8_t q[kRows][kPanelValues];  // plus 128 for signed weights
-  const uint8_t* d[kRows];
-  const uint8_t* sums[kRows];  // s of small blocks, int16 sums of large ones
+  RowScales scales[kRows];
 };
 
 template <typename Format, size_t kRows>
@@ -110,10 +73,9 @@ BATON_INLINE void LoadActivations(const TileTask& task, size_t row,
                                   size_t first, size_t count,
                                   Activations<kRows>* out) {
   const __m256i flip = _mm256_set1_epi8(kSigned<Format> ? -128 : 0);
-  const size_t blocks = task.columns / Format::kValues;
   for (size_t r = 0; r < kRows; ++r) {
-    const uint8_t* base = task.activations + (row + r) * task.activation_stride;
-    const uint8_t* q = base + first * Format::kValues;
+    const uint8_t* q = task.activations + (row + r) * task.activation_stride +
+                       first * Format::kValues;
     for (size_t i = 0; i < count * Format::kValues; i += 32) {
       _mm256_store_si256(
           reinterpret_cast<__m256i*>(out->q[r] + i),
@@ -121,9 +83,7 @@ BATON_INLINE void LoadActivations(const TileTask& task, size_t row,
               _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + i)),
               flip));
     }
-    out->d[r] = base + task.columns + 4 * first;
-    out->sums[r] = base + task.columns + 4 * blocks +
-                   (Format::kSubBlocks == 0 ? 4 : 16) * first;
+    out->scales[r] = ScalesOf<Format>(task, row + r, first);
   }
 }
 
@@ -148,33 +108,6 @@ BATON_INLINE void AddProducts(const Group* values,
       BATON_IN_REGISTER(sums[r]);
     }
   }
-}
-
-// What follows the integer sums: the float operations.
-template <typename Format, size_t kRows>
-BATON_INLINE __m512 AddBlock(__m512i whole, const typename Format::Panel& w,
-                             const Activations<kRows>& activations, size_t r,
-                             size_t block, __m512 sum) {
-  const __m512 scale = _mm512_set1_ps(LoadFloat(activations.d[r] + 4 * block));
-  sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(whole),
-                        _mm512_mul_ps(_mm512_load_ps(w.d), scale), sum);
-  if constexpr (Format::kMinimum == Minimum::kFloat) {
-    sum = _mm512_fmadd_ps(
-        _mm512_load_ps(w.least),
-        _mm512_set1_ps(LoadFloat(activations.sums[r] + 4 * block)), sum);
-  }
-  if constexpr (Format::kMinimum == Minimum::kIntegers) {
-    __m512i least = _mm512_setzero_si512();
-#pragma GCC unroll 4
-    for (size_t i = 0; i < 4; ++i) {
-      least = _mm512_dpwssd_epi32(
-          least, LoadLanes(w.minima[i]),
-          _mm512_set1_epi32(LoadInt(activations.sums[r] + 16 * block + 4 * i)));
-    }
-    sum = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(least),
-                           _mm512_mul_ps(_mm512_load_ps(w.least), scale), sum);
-  }
-  return sum;
 }
 
 template <typename Format, size_t kRows>
@@ -209,7 +142,7 @@ BATON_INLINE void MultiplyBlock(const typename Format::Panel& w,
 #pragma GCC unroll 8
   for (size_t r = 0; r < kRows; ++r) {
     sums[r] =
-        AddBlock<Format, kRows>(whole[r], w, activations, r, block, sums[r]);
+        AddBlock<Format>(whole[r], w, activations.scales[r], block, sums[r]);
   }
 }
 
@@ -246,7 +179,7 @@ void Multiply(const TileTask& task) {
   for (size_t first = 0; first < blocks; first += panel_blocks) {
     const size_t count =
         blocks - first < panel_blocks ? blocks - first : panel_blocks;
-    Unpack<Format>(task, first, count, panel);
+    UnpackWithStart<Format>(task, first, count, panel);
     size_t row = 0;
     for (; row + kTileRows <= task.rows; row += kTileRows) {
       MultiplyRows<Format, kTileRows>(task, panel, first, count, row);

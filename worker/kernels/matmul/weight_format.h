@@ -139,6 +139,7 @@ extern const MatMulForms kScalarMatMul;
 #if defined(__x86_64__)
 extern const MatMulForms kAvx2MatMul;
 extern const MatMulForms kAvx512MatMul;
+extern const MatMulForms kAmxMatMul;
 // Activations for both, compiled with AVX2, FMA and F16C.
 void QuantiseSmallAvx2(const float* x, size_t columns, uint8_t* out);
 void QuantiseLargeAvx2(const float* x, size_t columns, uint8_t* out);
