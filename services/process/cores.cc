@@ -32,8 +32,8 @@ std::vector<std::string> Words(const std::string& path) {
 
 double Ratio(const std::string& quota, const std::string& period) {
   double q = 0, p = 0;
-  if (!absl::SimpleAtod(quota, &q) || !absl::SimpleAtod(period, &p) ||
-      q <= 0 || p <= 0) {
+  if (!absl::SimpleAtod(quota, &q) || !absl::SimpleAtod(period, &p) || q <= 0 ||
+      p <= 0) {
     return kNoLimit;  // "max", or -1
   }
   return q / p;
@@ -44,7 +44,8 @@ double LimitOf(const std::string& directory) {
   if (v2.size() == 2) return Ratio(v2[0], v2[1]);
   const auto quota = Words(directory + "/cpu.cfs_quota_us");
   const auto period = Words(directory + "/cpu.cfs_period_us");
-  if (quota.size() == 1 && period.size() == 1) return Ratio(quota[0], period[0]);
+  if (quota.size() == 1 && period.size() == 1)
+    return Ratio(quota[0], period[0]);
   return kNoLimit;
 }
 
@@ -116,9 +117,8 @@ absl::Status RunOn(const std::vector<int>& cpus) {
   cpu_set_t allowed, wanted;
   CPU_ZERO(&wanted);
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("cannot read the CPUs of this process: ",
-                     std::strerror(errno)));
+    return absl::PermissionDeniedError(absl::StrCat(
+        "cannot read the CPUs of this process: ", std::strerror(errno)));
   }
   for (int cpu : cpus) {
     if (!CPU_ISSET(cpu, &allowed)) {

@@ -1,5 +1,3 @@
-#include "services/process/cores.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -10,6 +8,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "services/process/cores.h"
 
 namespace baton::process {
 namespace {
@@ -36,8 +36,8 @@ class CoresTest : public ::testing::Test {
     std::filesystem::create_directories(whole.parent_path());
     std::ofstream(whole) << text;
   }
-  const std::string root_ = ::testing::TempDir() + "cores-" +
-                            std::to_string(getpid());
+  const std::string root_ =
+      ::testing::TempDir() + "cores-" + std::to_string(getpid());
   const uint32_t all_ = static_cast<uint32_t>(OwnCpus().size());
 };
 

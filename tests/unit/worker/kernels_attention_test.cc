@@ -230,7 +230,8 @@ TEST_P(PagedAttentionTest, SegmentsAreMergedAlikeHoweverTheyAreShared) {
                            {rows, kOther, 0, other}};
     for (const KernelForm form : Forms()) {
       for (const int threads : {1, 2, 3, 5, 16}) {
-        if (form == KernelForm::kScalar && threads % 2 == 1) continue;
+        // It is slow, and has no way of its own to share or merge.
+        if (form == KernelForm::kScalar && (rows > 3 || threads > 2)) continue;
         EXPECT_TRUE(SameBits(
             bench.Run(form, runs, rows + kOther,
                       last(q, bench.QStride(), rows, kOther).data(),
