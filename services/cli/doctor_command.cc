@@ -68,6 +68,7 @@ void CheckProcessor(Findings* findings) {
   if (__builtin_cpu_supports("fma")) sets.append(" fma");
   if (__builtin_cpu_supports("avx512f")) sets.append(" avx512f");
   if (__builtin_cpu_supports("avx512vnni")) sets.append(" avx512vnni");
+  if (__builtin_cpu_supports("amx-int8")) sets.append(" amx-int8");
 #else
   const bool fast = true;
 #endif

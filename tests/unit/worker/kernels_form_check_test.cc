@@ -52,7 +52,7 @@ TEST(FormCheck, NamesTheFormatAndTheRows) {
   EXPECT_EQ(Difference(forms), "Q4_K, 3 rows");
   forms = Named("wrong");
   forms.multiply[kIq4Xs] = WrongMultiply<kIq4Xs, 5>;
-  EXPECT_EQ(Difference(forms), "IQ4_XS, 15 rows");
+  EXPECT_EQ(Difference(forms), "IQ4_XS, 31 rows");
   forms = Named("wrong");
   forms.quantise_large = WrongQuantise;
   EXPECT_EQ(Difference(forms), "Q4_K, activations");

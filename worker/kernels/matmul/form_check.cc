@@ -12,8 +12,8 @@ namespace {
 
 constexpr size_t kColumns = 3 * kLargeBlock;
 constexpr size_t kOutputs = kTileOutputs + 5;
-constexpr size_t kRows = 15;
-// Each from the first row on: 15 = 8 + 4 + 2 + 1.
+constexpr size_t kRows = 31;
+// Each from the first row on: 31 = 16 + 8 + 4 + 2 + 1.
 constexpr size_t kRowCounts[] = {1, 2, 3, 4, kRows};
 
 struct FormatFacts {
