@@ -188,21 +188,26 @@ void Connection::ProbePeer(bool last) {
 void Connection::ReadHeader() {
   phase_ = Phase::kHeader;
   parser_.emplace();
-  parser_->header_limit(limits_.max_header_bytes);
+  // Beast counts the first line or not, depending on how the bytes arrive:
+  // OnHeader counts exactly, and this only bounds what is not yet complete.
+  parser_->header_limit(limits_.max_header_bytes + 4);
   parser_->body_limit(limits_.max_body_bytes);
   ArmReadTimer(limits_.header_timeout);
   reading_ = true;
   beast::http::async_read_header(
       socket_, buffer_, *parser_,
-      [self = shared_from_this()](Error error, size_t) {
+      [self = shared_from_this()](Error error, size_t bytes) {
         self->reading_ = false;
-        self->OnHeader(error);
+        self->OnHeader(error, bytes);
       });
 }
 
-void Connection::OnHeader(Error error) {
+void Connection::OnHeader(Error error, size_t bytes) {
   if (phase_ == Phase::kLingering) return Linger();
   if (phase_ != Phase::kHeader) return;
+  if (!error && bytes > limits_.max_header_bytes) {
+    error = beast::http::error::header_limit;
+  }
   if (error) return OnReadError(error);
   phase_ = Phase::kBody;
   ArmReadTimer(limits_.body_timeout);

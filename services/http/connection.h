@@ -117,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnHalfClosed();
   void ProbePeer(bool last);
   void ReadHeader();
-  void OnHeader(Error error);
+  void OnHeader(Error error, size_t bytes);
   void ReadBody();
   void OnBody(Error error);
   void OnReadError(Error error);

@@ -150,12 +150,22 @@ class Exchanges {
   char buffer_[4096];
 };
 
-// Answers, without interim ones.
+// Answers, without interim ones: status lines, not what an error's text says of
+// HTTP/1.0.
 size_t CountAnswers(const std::string& text) {
+  const auto is_status_line = [&](size_t at) {
+    if (text.size() < at + 13 || text[at + 8] != ' ') return false;
+    for (size_t i = at + 9; i < at + 12; ++i) {
+      if (!absl::ascii_isdigit(static_cast<unsigned char>(text[i]))) {
+        return false;
+      }
+    }
+    return text[at + 12] == ' ' && text.compare(at + 9, 3, "100") != 0;
+  };
   size_t count = 0;
   for (size_t at = text.find("HTTP/1."); at != std::string::npos;
        at = text.find("HTTP/1.", at + 1)) {
-    if (text.compare(at + 8, 5, " 100 ") != 0) ++count;
+    if (is_status_line(at)) ++count;
   }
   return count;
 }

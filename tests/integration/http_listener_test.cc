@@ -158,6 +158,29 @@ TEST_F(HttpListener, Answers431ToALongHeader) {
   EXPECT_EQ(client.ReadResponse().status, 431);
 }
 
+// To the byte, and however the bytes arrive.
+TEST_F(HttpListener, CountsTheHeaderExactly) {
+  options_.limits.max_header_bytes = 1000;
+  StartListener();
+  const auto get = [](size_t size) {
+    const std::string empty = GetRequest("/", "x: \r\n");
+    return GetRequest("/",
+                      "x: " + std::string(size - empty.size(), 'a') + "\r\n");
+  };
+  for (const size_t piece : {1, 7, 400, 2000}) {
+    for (const size_t over : {0, 1, 10, 30}) {
+      Client client(listener_->port());
+      const std::string request = get(1000 + over);
+      ASSERT_EQ(request.size(), 1000 + over);
+      for (size_t at = 0; at < request.size(); at += piece) {
+        client.Send(request.substr(at, piece));
+      }
+      EXPECT_EQ(client.ReadResponse().status, over == 0 ? 200 : 431)
+          << over << " too many, in pieces of " << piece;
+    }
+  }
+}
+
 TEST_F(HttpListener, Answers400ToWhatIsNotHttp) {
   StartListener();
   for (const char* bytes :
