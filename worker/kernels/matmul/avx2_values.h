@@ -6,6 +6,7 @@
 
 #include <immintrin.h>
 
+#include "worker/kernels/matmul/unaligned.h"
 #include "worker/kernels/matmul/weight_format.h"
 
 namespace baton::worker {
@@ -19,16 +20,6 @@ BATON_INLINE __m256i LoadAll(const void* at) {
 }
 BATON_INLINE __m128i LoadHalf(const void* at) {
   return _mm_loadu_si128(static_cast<const __m128i*>(at));
-}
-BATON_INLINE int32_t LoadInt(const void* at) {
-  int32_t value;
-  __builtin_memcpy(&value, at, sizeof(value));
-  return value;
-}
-BATON_INLINE float LoadFloat(const uint8_t* at) {
-  float value;
-  __builtin_memcpy(&value, at, sizeof(value));
-  return value;
 }
 BATON_INLINE __m256i Broadcast(const int8_t* at) {
   return _mm256_set1_epi32(LoadInt(at));

@@ -5,6 +5,7 @@
 #define BATON_WORKER_KERNELS_MATMUL_AVX512_TILE_H_
 
 #include "worker/kernels/matmul/avx512_values.h"
+#include "worker/kernels/matmul/unaligned.h"
 
 namespace baton::worker {
 namespace {
@@ -15,17 +16,6 @@ template <typename Format>
 constexpr size_t kSubBlockGroups =
     Format::kSubBlocks == 0 ? Format::kValues / 4
                             : Format::kValues / 4 / Format::kSubBlocks;
-
-BATON_INLINE int32_t LoadInt(const uint8_t* at) {
-  int32_t value;
-  __builtin_memcpy(&value, at, sizeof(value));
-  return value;
-}
-BATON_INLINE float LoadFloat(const uint8_t* at) {
-  float value;
-  __builtin_memcpy(&value, at, sizeof(value));
-  return value;
-}
 
 // Sixteen rows are read side by side, which the hardware's prefetchers do not
 // follow; the next sixteen lie behind them in the file. They go to the second
