@@ -27,6 +27,13 @@ std::span<const TokenId> CommitRules::Masked(
   return end_tokens_;
 }
 
+uint32_t CommitRules::Room(const CommittedSequence& sequence) const {
+  const uint32_t tokens = static_cast<uint32_t>(sequence.tokens.size());
+  const uint32_t output = sequence.output_tokens();
+  return std::min(max_tokens_ > output ? max_tokens_ - output : 0,
+                  context_length_ > tokens ? context_length_ - tokens : 0);
+}
+
 FinishReason CommitRules::Commit(TokenId token,
                                  CommittedSequence* sequence) const {
   sequence->tokens.push_back(token);

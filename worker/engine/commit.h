@@ -42,6 +42,9 @@ class CommitRules {
   // before min_tokens of output.
   std::span<const TokenId> Masked(const CommittedSequence& sequence) const;
 
+  // How many more tokens may be committed.
+  uint32_t Room(const CommittedSequence& sequence) const;
+
   // Appends `token`, which is committed even if it ends the sequence.
   //   kStop    an end or stop token
   //   kLength  max_tokens reached, or the context is full

@@ -11,12 +11,13 @@ namespace baton::worker {
 
 DeviceLoop::DeviceLoop(const Engine::Options& options, Forward* forward,
                        BlockPool* pool, const Clock* clock,
-                       EngineMetrics* metrics)
+                       EngineMetrics* metrics, Drafter* drafter)
     : options_(options),
       forward_(forward),
       pool_(pool),
       clock_(clock),
-      metrics_(metrics) {}
+      metrics_(metrics),
+      drafter_(drafter) {}
 
 void DeviceLoop::Add(std::unique_ptr<LiveSequence> sequence) {
   sequences_.push_back(std::move(sequence));
@@ -41,6 +42,7 @@ void DeviceLoop::CancelAll() {
 StepOutcome DeviceLoop::Step() {
   if (sequences_.empty()) return StepOutcome::kIdle;
   AdoptCached();
+  Draft();
   StepPlan plan = PlanStep(Snapshot());
   Apply(plan);
   const StepBatch batch = BuildBatch(&plan);
@@ -82,6 +84,27 @@ void DeviceLoop::AdoptCached() {
     --slots;
     const size_t tokens = sequence->committed().tokens.size();
     if (tokens - sequence->computed() > 1) sequence->AdoptCached();
+  }
+}
+
+void DeviceLoop::Draft() {
+  if (drafter_ == nullptr || options_.most_drafts == 0) return;
+  std::vector<DraftRequest> requests;
+  std::vector<LiveSequence*> drafting;
+  for (const auto& sequence : sequences_) {
+    const std::vector<TokenId>& tokens = sequence->committed().tokens;
+    if (!sequence->running() || tokens.size() - sequence->computed() != 1) {
+      continue;
+    }
+    const uint32_t most = std::min(options_.most_drafts, sequence->DraftRoom());
+    sequence->SetDrafts({});
+    if (most == 0) continue;
+    requests.push_back({sequence->id(), tokens, most});
+    drafting.push_back(sequence.get());
+  }
+  std::vector<std::vector<TokenId>> drafts = drafter_->Propose(requests);
+  for (size_t i = 0; i < drafting.size(); ++i) {
+    drafting[i]->SetDrafts(std::move(drafts[i]));
   }
 }
 
@@ -139,8 +162,7 @@ absl::StatusOr<StepLogits> DeviceLoop::Run(const StepBatch& batch,
   uint32_t prefill_rows = 0;
   size_t logit_rows = 0;
   for (const StepPlan::Rows& rows : plan.rows) {
-    (rows.rows == 1 && rows.logit_rows == 1 ? decode_rows : prefill_rows) +=
-        rows.rows;
+    (rows.rows == rows.logit_rows ? decode_rows : prefill_rows) += rows.rows;
     logit_rows += rows.logit_rows;
   }
   const absl::Duration start = clock_->Monotonic();
@@ -163,30 +185,51 @@ absl::StatusOr<StepLogits> DeviceLoop::Run(const StepBatch& batch,
 void DeviceLoop::Complete(const StepPlan::Rows& rows, const StepLogits& logits,
                           uint32_t logit_row) {
   LiveSequence& sequence = *sequences_[rows.sequence];
-  if (rows.logit_rows == 0) {
-    sequence.Advance(rows.rows);
-    sequence.PublishFullBlocks();
-    return;
+  const uint32_t drafts = rows.logit_rows > 0 ? rows.logit_rows - 1 : 0;
+  const std::vector<TokenId> draft(sequence.drafts().begin(),
+                                   sequence.drafts().begin() + drafts);
+  // Rows whose token is committed and whose logits were used.
+  uint32_t used = 0;
+  uint32_t accepted = 0;
+  std::optional<absl::StatusOr<FinishReason>> end;
+  while (used < rows.logit_rows) {
+    auto sampled = Sample(sequence, logits.row(logit_row + used));
+    if (!sampled.ok()) {
+      end = absl::InternalError(
+          absl::StrCat("sampling: ", sampled.status().message()));
+      break;
+    }
+    const bool as_drafted = used < drafts && sampled->token == draft[used];
+    ++used;
+    accepted += as_drafted ? 1 : 0;
+    const auto reason =
+        sequence.Commit(*std::move(sampled), clock_->Monotonic());
+    metrics_->OnToken(sequence);
+    if (reason) end = *reason;
+    if (end || !as_drafted) break;
   }
-  const CommittedSequence& committed = sequence.committed();
-  absl::StatusOr<SampledToken> sampled =
-      chain_.Sample({.logits = logits.row(logit_row),
-                     .params = sequence.sampling(),
-                     .history = committed.history,
-                     .position = static_cast<uint32_t>(committed.tokens.size()),
-                     .masked = sequence.rules().Masked(committed)});
-  if (!sampled.ok()) {
-    // The rows of this step gave broken logits: they are not published.
-    End(rows.sequence, absl::InternalError(absl::StrCat(
-                           "sampling: ", sampled.status().message())));
-    return;
+  // Rows that gave broken logits are not published.
+  if (rows.logit_rows == 0 || used > 0) {
+    sequence.Advance(rows.rows - rows.logit_rows + used);
   }
-  sequence.Advance(rows.rows);
   sequence.PublishFullBlocks();
-  const std::optional<FinishReason> reason =
-      sequence.Commit(*std::move(sampled), clock_->Monotonic());
-  metrics_->OnToken(sequence);
-  if (reason) End(rows.sequence, *reason);
+  if (drafts > 0) {
+    sequence.CountDrafts(drafts, accepted);
+    metrics_->OnDraft(drafts, accepted);
+  }
+  sequence.EmitTokens();
+  if (end) End(rows.sequence, *end);
+}
+
+absl::StatusOr<SampledToken> DeviceLoop::Sample(const LiveSequence& sequence,
+                                                std::span<const float> logits) {
+  const CommittedSequence& committed = sequence.committed();
+  return chain_.Sample(
+      {.logits = logits,
+       .params = sequence.sampling(),
+       .history = committed.history,
+       .position = static_cast<uint32_t>(committed.tokens.size()),
+       .masked = sequence.rules().Masked(committed)});
 }
 
 void DeviceLoop::End(size_t index, const absl::StatusOr<FinishReason>& result) {
@@ -194,6 +237,7 @@ void DeviceLoop::End(size_t index, const absl::StatusOr<FinishReason>& result) {
   sequence.Finish(result);
   metrics_->OnFinished(sequence.timings());
   ended_.push_back(sequence.id());
+  if (drafter_ != nullptr) drafter_->Forget(sequence.id());
   sequences_[index].reset();
 }
 

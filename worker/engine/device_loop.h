@@ -1,6 +1,11 @@
 // The engine without its thread: all live sequences and one step over them,
-// plan → forward → sample → commit → publish. Tests drive it step by step.
-// Runs on the device thread only.
+// draft → plan → forward → sample → commit → publish → emit. Tests drive it
+// step by step. Runs on the device thread only.
+//
+// Drafts are verified by sampling: at each of their rows the token is drawn as
+// it would be without drafts, from the tokens committed so far; the next row
+// counts only if its draft is that token. So the output is the same whatever
+// was drafted, and rows behind a refused draft are written anew.
 //
 // A fault of one sequence (a row of broken logits) ends that sequence. A
 // forward pass that fails ends the sequences of that step, since their rows
@@ -33,9 +38,10 @@ enum class StepOutcome {
 
 class DeviceLoop {
  public:
-  // Pointers must outlive the loop.
+  // Pointers must outlive the loop; `drafter` may be null.
   DeviceLoop(const Engine::Options& options, Forward* forward, BlockPool* pool,
-             const Clock* clock, EngineMetrics* metrics);
+             const Clock* clock, EngineMetrics* metrics,
+             Drafter* drafter = nullptr);
 
   void Add(std::unique_ptr<LiveSequence> sequence);
   // Ends it with kCancelled, if it is here.
@@ -49,15 +55,18 @@ class DeviceLoop {
 
  private:
   void AdoptCached();
+  void Draft();
   PlannerSnapshot Snapshot() const;
   // Everything of the plan but its rows.
   void Apply(const StepPlan& plan);
   // Allocates blocks; drops from `plan` the rows that get none.
   StepBatch BuildBatch(StepPlan* plan);
   absl::StatusOr<StepLogits> Run(const StepBatch& batch, const StepPlan& plan);
-  // Advances, samples, commits. `logits`: the sequence's row, if it has one.
+  // Samples, commits, advances. `logit_row`: the first of the sequence's.
   void Complete(const StepPlan::Rows& rows, const StepLogits& logits,
                 uint32_t logit_row);
+  absl::StatusOr<SampledToken> Sample(const LiveSequence& sequence,
+                                      std::span<const float> logits);
   void End(size_t index, const absl::StatusOr<FinishReason>& result);
   void ForgetEnded();
 
@@ -66,6 +75,7 @@ class DeviceLoop {
   BlockPool* const pool_;
   const Clock* const clock_;
   EngineMetrics* const metrics_;
+  Drafter* const drafter_;
   SamplingChain chain_;
   // In arrival order; null between End and ForgetEnded.
   std::vector<std::unique_ptr<LiveSequence>> sequences_;

@@ -29,14 +29,15 @@ absl::Status Invalid(absl::string_view field, absl::string_view why) {
 class DeviceThreadEngine final : public Engine {
  public:
   DeviceThreadEngine(const Options& options, Forward* forward, BlockPool* pool,
-                     const Clock* clock, telemetry::MetricsRegistry* metrics)
+                     const Clock* clock, telemetry::MetricsRegistry* metrics,
+                     Drafter* drafter)
       : options_(options),
         vocabulary_(forward->vocabulary()),
         context_length_(forward->context_length()),
         pool_(pool),
         clock_(clock),
-        metrics_(metrics, options.model_name, options.kv_dtype, *pool),
-        loop_(options, forward, pool, clock, &metrics_),
+        metrics_(metrics, options.model_name, options.kv_dtype, *pool, drafter),
+        loop_(options, forward, pool, clock, &metrics_, drafter),
         thread_([this] { RunDeviceThread(); }) {}
 
   ~DeviceThreadEngine() override { Stop(); }
@@ -229,9 +230,10 @@ class DeviceThreadEngine final : public Engine {
 
 std::unique_ptr<Engine> Engine::Create(const Options& options, Forward* forward,
                                        BlockPool* pool, const Clock* clock,
-                                       telemetry::MetricsRegistry* metrics) {
+                                       telemetry::MetricsRegistry* metrics,
+                                       Drafter* drafter) {
   return std::make_unique<DeviceThreadEngine>(options, forward, pool, clock,
-                                              metrics);
+                                              metrics, drafter);
 }
 
 }  // namespace baton::worker

@@ -1,6 +1,6 @@
-// The engine: one device thread that runs plan → forward → sample → commit →
-// emit over all sequences of the worker. Continuous batching: a step mixes one
-// decode row of each running sequence with chunks of prompts, under
+// The engine: one device thread that runs draft → plan → forward → sample →
+// commit → emit over all sequences of the worker. Continuous batching: a step
+// mixes one decode row of each running sequence with chunks of prompts, under
 // max_batch_tokens. The plan is a pure function of a snapshot (planner.h).
 //
 // When blocks run out, the sequence that arrived last is preempted: it gives
@@ -29,6 +29,7 @@
 #include "worker/cache/block_pool.h"
 #include "worker/model/forward.h"
 #include "worker/sampling/sampling_params.h"
+#include "worker/speculation/drafter.h"
 
 namespace baton::worker {
 
@@ -50,6 +51,8 @@ struct SequenceSpec {
   // run out.
   std::vector<BlockRef> restored;
   uint32_t restored_tokens = 0;
+  // Tokens drafted in a step at most, under the engine's own limit.
+  uint32_t most_drafts = UINT32_MAX;
 };
 
 struct CommittedToken {
@@ -65,6 +68,8 @@ struct SequenceTimings {
   // restored or in the pool's index.
   uint32_t computed_tokens = 0;
   uint32_t generated_tokens = 0;  // committed here
+  uint32_t drafted_tokens = 0;    // that a step verified
+  uint32_t accepted_tokens = 0;   // of those
 };
 
 // Called on the device thread; must neither block nor call the engine, except
@@ -105,16 +110,20 @@ class Engine {
     // Prompt rows in a step that also has decode rows; bounds what a prompt
     // adds to the inter-token time of running streams.
     uint32_t max_prefill_tokens_beside_decode = 128;
+    // Tokens drafted for a sequence in a step at most. 0, or no drafter: none.
+    uint32_t most_drafts = 0;
     std::vector<TokenId> eos_tokens;
     std::string model_name;        // metrics label
     std::string kv_dtype = "f16";  // metrics label
   };
 
-  // All pointers must outlive the engine. Starts the device thread.
+  // All pointers must outlive the engine; `drafter` may be null. Starts the
+  // device thread.
   static std::unique_ptr<Engine> Create(const Options& options,
                                         Forward* forward, BlockPool* pool,
                                         const Clock* clock,
-                                        telemetry::MetricsRegistry* metrics);
+                                        telemetry::MetricsRegistry* metrics,
+                                        Drafter* drafter = nullptr);
   virtual ~Engine() = default;
 
   // Errors: kInvalidArgument (no tokens, token out of range, no room left in

@@ -3,11 +3,17 @@
 #include "absl/strings/str_cat.h"
 
 namespace baton::worker {
+namespace {
+
+// Counted apart; later ones only in the total.
+constexpr uint32_t kDraftPositions = 16;
+
+}  // namespace
 
 EngineMetrics::EngineMetrics(telemetry::MetricsRegistry* registry,
                              const std::string& model_name,
-                             const std::string& kv_dtype,
-                             const BlockPool& pool) {
+                             const std::string& kv_dtype, const BlockPool& pool,
+                             const Drafter* drafter) {
   const telemetry::Labels model = {{"model_name", model_name}};
   const telemetry::Labels host = {{"model_name", model_name}, {"tier", "host"}};
   const auto step = [&](const std::string& phase) {
@@ -55,6 +61,31 @@ EngineMetrics::EngineMetrics(telemetry::MetricsRegistry* registry,
                   {"num_gpu_blocks", absl::StrCat(pool.Stats().total)},
                   {"dtype", kv_dtype}})
       ->Set(1);
+  if (drafter == nullptr) return;
+  telemetry::Labels labels = {{"model_name", model_name},
+                              {"method", std::string(drafter->method())}};
+  verified_ = registry->GetCounter("baton_spec_decode_drafts_total",
+                                   "Steps that verified a draft", labels);
+  drafted_ = registry->GetCounter("baton_spec_decode_draft_tokens_total",
+                                  "Drafted tokens that were verified", labels);
+  accepted_ = registry->GetCounter("baton_spec_decode_accepted_tokens_total",
+                                   "Drafted tokens that were accepted", labels);
+  for (uint32_t i = 0; i < kDraftPositions; ++i) {
+    telemetry::Labels at = labels;
+    at["position"] = absl::StrCat(i);
+    accepted_at_.push_back(registry->GetCounter(
+        "baton_spec_decode_accepted_tokens_per_position_total",
+        "Drafted tokens that were accepted, by their place in the draft", at));
+  }
+}
+
+void EngineMetrics::OnDraft(uint32_t drafted, uint32_t accepted) {
+  verified_->Increment();
+  drafted_->Increment(drafted);
+  accepted_->Increment(accepted);
+  for (uint32_t i = 0; i < accepted && i < kDraftPositions; ++i) {
+    accepted_at_[i]->Increment();
+  }
 }
 
 void EngineMetrics::OnStep(absl::Duration duration, uint32_t decode_rows,

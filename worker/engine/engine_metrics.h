@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "services/telemetry/metrics.h"
 #include "worker/cache/block_pool.h"
 #include "worker/engine/live_sequence.h"
+#include "worker/speculation/drafter.h"
 
 namespace baton::worker {
 
@@ -17,7 +19,7 @@ class EngineMetrics {
  public:
   EngineMetrics(telemetry::MetricsRegistry* registry,
                 const std::string& model_name, const std::string& kv_dtype,
-                const BlockPool& pool);
+                const BlockPool& pool, const Drafter* drafter = nullptr);
 
   // One forward pass. Its phase is that of its rows, or "mixed".
   void OnStep(absl::Duration duration, uint32_t decode_rows,
@@ -25,6 +27,8 @@ class EngineMetrics {
   void OnPreempted() { preemptions_->Increment(); }
   // After a commit; the sequence's first new token has no gap before it.
   void OnToken(const LiveSequence& sequence);
+  // A step that verified drafts of one sequence.
+  void OnDraft(uint32_t drafted, uint32_t accepted);
   void OnFinished(const SequenceTimings& timings);
   void SetLoad(uint32_t running, uint32_t waiting);
   void SetPool(const BlockPoolStats& stats);
@@ -49,7 +53,12 @@ class EngineMetrics {
   telemetry::Histogram* queue_time_;
   telemetry::Histogram* prefill_time_;
   telemetry::Histogram* decode_time_;
-  uint64_t evictions_seen_ = 0;  // device thread only
+  // Of a worker that drafts.
+  telemetry::Counter* verified_ = nullptr;
+  telemetry::Counter* drafted_ = nullptr;
+  telemetry::Counter* accepted_ = nullptr;
+  std::vector<telemetry::Counter*> accepted_at_;  // by position in the draft
+  uint64_t evictions_seen_ = 0;                   // device thread only
 };
 
 }  // namespace baton::worker

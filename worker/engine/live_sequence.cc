@@ -21,6 +21,7 @@ LiveSequence::LiveSequence(SequenceId id, SequenceSpec spec,
       root_key_(spec.root_key),
       initial_tokens_(static_cast<uint32_t>(spec.tokens.size())),
       submitted_(submitted),
+      most_drafts_(spec.most_drafts),
       committed_(std::move(spec.tokens), spec.prompt_tokens),
       computed_(spec.restored_tokens),
       announced_blocks_(spec.restored_tokens / pool->block_tokens()),
@@ -30,7 +31,22 @@ LiveSequence::LiveSequence(SequenceId id, SequenceSpec spec,
 }
 
 std::span<const TokenId> LiveSequence::NextTokens(uint32_t rows) const {
+  if (computed_ + rows > committed_.tokens.size()) {
+    return std::span<const TokenId>(next_tokens_).first(rows);
+  }
   return std::span<const TokenId>(committed_.tokens).subspan(computed_, rows);
+}
+
+void LiveSequence::SetDrafts(std::vector<TokenId> drafts) {
+  drafts_ = std::move(drafts);
+  next_tokens_ = {committed_.tokens.back()};
+  next_tokens_.insert(next_tokens_.end(), drafts_.begin(), drafts_.end());
+}
+
+uint32_t LiveSequence::DraftRoom() const {
+  if (first_token_only_) return 0;
+  const uint32_t room = rules_.Room(committed_);
+  return std::min(most_drafts_, room > 0 ? room - 1 : 0);
 }
 
 SequenceSnapshot LiveSequence::Snapshot() const {
@@ -38,6 +54,7 @@ SequenceSnapshot LiveSequence::Snapshot() const {
   snapshot.running = running_;
   snapshot.tokens = static_cast<uint32_t>(committed_.tokens.size());
   snapshot.computed = computed_;
+  snapshot.drafts = static_cast<uint32_t>(drafts_.size());
   snapshot.blocks = static_cast<uint32_t>(blocks_.size());
   for (const BlockRef& block : blocks_) {
     snapshot.releasable_blocks += block.unique();
@@ -75,6 +92,7 @@ void LiveSequence::Admit(absl::Duration now) {
 
 void LiveSequence::Preempt() {
   running_ = false;
+  drafts_.clear();
   ReleaseTailFirst(&blocks_);
   block_table_.clear();
   computed_ = 0;
@@ -96,6 +114,7 @@ void LiveSequence::Advance(uint32_t rows) {
   const uint32_t start = std::max(computed_, reported_rows_);
   if (end > start) timings_.computed_tokens += end - start;
   computed_ += rows;
+  drafts_.clear();
 }
 
 void LiveSequence::PublishFullBlocks() {
@@ -123,9 +142,18 @@ std::optional<FinishReason> LiveSequence::Commit(SampledToken sampled,
   const uint32_t position = static_cast<uint32_t>(committed_.tokens.size());
   const FinishReason reason = rules_.Commit(sampled.token, &committed_);
   ExtendKeys();
-  observer_->OnTokens({CommittedToken{std::move(sampled), position}});
+  unsent_.push_back({std::move(sampled), position});
   if (reason != FinishReason::kNone || first_token_only_) return reason;
   return std::nullopt;
+}
+
+void LiveSequence::EmitTokens() {
+  if (!unsent_.empty()) observer_->OnTokens(std::exchange(unsent_, {}));
+}
+
+void LiveSequence::CountDrafts(uint32_t drafted, uint32_t accepted) {
+  timings_.drafted_tokens += drafted;
+  timings_.accepted_tokens += accepted;
 }
 
 void LiveSequence::Finish(const absl::StatusOr<FinishReason>& result) {

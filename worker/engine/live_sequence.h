@@ -41,8 +41,14 @@ class LiveSequence {
   const std::vector<BlockRef>& blocks() const { return blocks_; }
   // Pool indices of blocks().
   std::span<const uint32_t> block_table() const { return block_table_; }
-  // Tokens [computed, computed + rows).
+  // Tokens [computed, computed + rows), the drafts behind the committed ones.
   std::span<const TokenId> NextTokens(uint32_t rows) const;
+  // Tokens proposed to follow; until the next Advance or Preempt. Only the last
+  // committed token may be without KV rows.
+  void SetDrafts(std::vector<TokenId> drafts);
+  std::span<const TokenId> drafts() const { return drafts_; }
+  // How many tokens are worth drafting: those that may be committed, but one.
+  uint32_t DraftRoom() const;
 
   SequenceSnapshot Snapshot() const;
 
@@ -54,13 +60,16 @@ class LiveSequence {
   void Preempt();
   // Blocks for `rows` more rows. Errors: kResourceExhausted, nothing changed.
   absl::Status AllocateFor(uint32_t rows);
-  // `rows` more rows are written.
+  // `rows` more rows are written and right; rows behind them do not count.
   void Advance(uint32_t rows);
   // Makes the full blocks findable and tells the observer of new ones.
   void PublishFullBlocks();
-  // Appends a sampled token, tells the observer. kNone: the sequence goes on.
-  // A value if the sequence is to end.
+  // Appends a sampled token. kNone: the sequence goes on. A value if the
+  // sequence is to end.
   std::optional<FinishReason> Commit(SampledToken sampled, absl::Duration now);
+  // Tells the observer of the tokens since the last call.
+  void EmitTokens();
+  void CountDrafts(uint32_t drafted, uint32_t accepted);
   // The observer's last call; then the blocks go, last first.
   void Finish(const absl::StatusOr<FinishReason>& result);
 
@@ -83,7 +92,12 @@ class LiveSequence {
   const uint32_t initial_tokens_;  // spec.tokens
   const absl::Duration submitted_;
 
+  const uint32_t most_drafts_;
+
   CommittedSequence committed_;
+  std::vector<CommittedToken> unsent_;
+  std::vector<TokenId> drafts_;
+  std::vector<TokenId> next_tokens_;     // the last committed one, then drafts
   std::vector<kvstore::BlockKey> keys_;  // of all full blocks of tokens
   std::vector<BlockRef> blocks_;
   std::vector<uint32_t> block_table_;

@@ -29,6 +29,9 @@ class Planning {
       if (states_[i].running && Pending(i) == 1) PlanRows(i, budget_);
     }
     for (size_t i = 0; i < states_.size(); ++i) {
+      if (states_[i].rows == 1 && Pending(i) == 1) PlanDrafts(i);
+    }
+    for (size_t i = 0; i < states_.size(); ++i) {
       if (states_[i].running && Pending(i) > 1) PlanRows(i, ChunkBudget());
     }
     // Whoever gave up blocks would be the first to come back for them.
@@ -41,7 +44,8 @@ class Planning {
   struct State {
     bool running = false;
     bool failed = false;
-    uint32_t rows = 0;  // planned
+    uint32_t rows = 0;  // planned, those of drafts included
+    uint32_t drafts = 0;
     uint32_t blocks = 0;
     uint32_t releasable = 0;
   };
@@ -83,6 +87,7 @@ class Planning {
     budget_ += state.rows;
     (Pending(i) == 1 ? decode_rows_ : prefill_rows_) -= state.rows;
     state.rows = 0;
+    state.drafts = 0;
   }
 
   // Takes blocks from those younger than `i` until `wanted` are available or
@@ -133,6 +138,26 @@ class Planning {
     (Pending(i) == 1 ? decode_rows_ : prefill_rows_) += rows;
   }
 
+  void PlanDrafts(size_t i) {
+    State& state = states_[i];
+    const uint32_t fed = At(i).computed + state.rows;
+    const uint64_t room = (static_cast<uint64_t>(state.blocks) + available_) *
+                              snapshot_.block_tokens -
+                          fed;
+    const uint32_t drafts = static_cast<uint32_t>(
+        std::min<uint64_t>({At(i).drafts, budget_, room}));
+    const uint32_t blocks = BlocksFor(fed + drafts);
+    if (blocks > state.blocks) {
+      available_ -= blocks - state.blocks;
+      state.releasable += blocks - state.blocks;
+      state.blocks = blocks;
+    }
+    state.rows += drafts;
+    state.drafts = drafts;
+    budget_ -= drafts;
+    decode_rows_ += drafts;
+  }
+
   void Admit() {
     uint32_t running = 0;
     uint64_t reserved = 0;
@@ -168,7 +193,9 @@ class Planning {
       for (size_t i = 0; i < states_.size(); ++i) {
         const uint32_t rows = states_[i].rows;
         if (rows == 0 || (Pending(i) == 1) != decode) continue;
-        plan_.rows.push_back({i, rows, rows == Pending(i) ? 1u : 0u});
+        const uint32_t drafts = states_[i].drafts;
+        const bool last = rows - drafts == Pending(i);
+        plan_.rows.push_back({i, rows, last ? 1 + drafts : 0});
       }
     }
   }

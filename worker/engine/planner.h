@@ -3,9 +3,11 @@
 //
 // Rules, in this order of priority:
 //   1. One row for each running sequence that needs one only (decode).
-//   2. Chunks of prompts in arrival order, under max_batch_tokens, and under
+//   2. Rows for the drafts behind it, in blocks that are held or free: nobody
+//      gives up any for a draft.
+//   3. Chunks of prompts in arrival order, under max_batch_tokens, and under
 //      max_prefill_tokens_beside_decode if the step has a decode row.
-//   3. Waiting sequences are admitted in arrival order, while there are
+//   4. Waiting sequences are admitted in arrival order, while there are
 //      sequence slots, rows, and blocks for all tokens of every running
 //      sequence, one block more each, and the newcomer's.
 // A sequence that lacks blocks takes them from the youngest that holds any and
@@ -27,6 +29,7 @@ struct SequenceSnapshot {
   uint32_t blocks = 0;    // held
   // Of those, held by this sequence alone: what giving up would set free.
   uint32_t releasable_blocks = 0;
+  uint32_t drafts = 0;  // tokens proposed behind the committed ones
 };
 
 struct PlannerSnapshot {
@@ -45,7 +48,9 @@ struct StepPlan {
   struct Rows {
     size_t sequence = 0;
     uint32_t rows = 0;
-    uint32_t logit_rows = 0;  // 1 if the rows end with the last token, else 0
+    // 1 if the rows end with the last committed token, and 1 for each draft
+    // behind it; else 0.
+    uint32_t logit_rows = 0;
     bool operator==(const Rows&) const = default;
   };
   // Decode rows first, then prompt chunks, each in arrival order.
