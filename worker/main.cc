@@ -58,6 +58,8 @@ struct Options {
   uint32_t ctx_size = 0;
   uint32_t max_sequences = 16;
   uint32_t max_batch_tokens = 512;
+  std::string draft_mode = "none";
+  uint32_t draft_max = 8;
   absl::Duration lease_ttl = absl::Seconds(10);
   absl::Duration reservation_ttl = absl::Minutes(10);
   std::string cache_dir;
@@ -101,6 +103,10 @@ void DeclareModel(Options* options, config::OptionTable* table) {
                  "sequences that run at once");
   table->AddUint("max-batch-tokens", &options->max_batch_tokens, 1, 65536,
                  "rows of one step");
+  table->AddChoice("draft-mode", &options->draft_mode, {"none", "ngram"},
+                   "what drafts tokens for a step to verify; changes no token");
+  table->AddUint("draft-max", &options->draft_max, 1, 64,
+                 "tokens drafted for a sequence in a step at most");
   table->AddString("cache-dir", &options->cache_dir,
                    "where digests of model files are remembered");
 }
@@ -217,6 +223,8 @@ class Worker {
     runtime.max_batch_tokens = options_.max_batch_tokens;
     runtime.threads = ComputeThreads();
     runtime.lease_ttl = options_.lease_ttl;
+    runtime.draft_mode = options_.draft_mode;
+    runtime.most_drafts = options_.draft_max;
     runtime.epoch = epoch_;
     BATON_ASSIGN_OR_RETURN(
         runtime_, WorkerRuntime::Create(runtime, model_.get(), store_.get(),

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
+#include "worker/speculation/ngram_drafter.h"
 
 namespace baton::worker {
 namespace {
@@ -76,8 +77,12 @@ absl::Status WorkerRuntime::BuildEngine(telemetry::MetricsRegistry* metrics) {
   engine.eos_tokens = model.end_tokens;
   engine.model_name = model.name;
   engine.kv_dtype = layout.groups[0].dtype;
-  engine_ =
-      Engine::Create(engine, forward_.get(), pool_.get(), clock_, metrics);
+  if (options_.draft_mode == "ngram") {
+    drafter_ = std::make_unique<NgramDrafter>();
+    engine.most_drafts = options_.most_drafts;
+  }
+  engine_ = Engine::Create(engine, forward_.get(), pool_.get(), clock_, metrics,
+                           drafter_.get());
   // No sequence may outgrow the pool: it could not even run alone.
   const uint64_t asked = options_.context_length == 0 ? model.context_length
                                                       : options_.context_length;

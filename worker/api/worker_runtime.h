@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -15,6 +16,7 @@
 #include "worker/handoff/guarded_store.h"
 #include "worker/handoff/worker_context.h"
 #include "worker/model/model.h"
+#include "worker/speculation/drafter.h"
 
 namespace baton::worker {
 
@@ -26,6 +28,9 @@ class WorkerRuntime {
     uint32_t max_sequences = 16;
     uint32_t max_batch_tokens = 512;
     int threads = 1;  // of the forward pass
+    // "none" or "ngram", and tokens drafted in a step at most.
+    std::string draft_mode = "none";
+    uint32_t most_drafts = 0;
     absl::Duration lease_ttl = absl::Seconds(10);
     // How long a store that did not answer is left alone.
     absl::Duration store_pause = absl::Seconds(1);
@@ -66,6 +71,7 @@ class WorkerRuntime {
   std::unique_ptr<LeaseBook> leases_;
   std::unique_ptr<PrefixRestorer> restorer_;
   std::unique_ptr<HandoffImporter> importer_;
+  std::unique_ptr<Drafter> drafter_;  // null = none
   std::unique_ptr<Engine> engine_;
   // Apart, so that a slow store delays neither heartbeats nor, by publishing,
   // handoffs. Last: their tasks use all of the above.
