@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -88,7 +89,8 @@ bool ParseCpu(absl::string_view text, int* cpu) {
 
 uint32_t UsableCores(const std::string& root) {
   cpu_set_t set;
-  double cores = 1;
+  // A machine with more than 1,024 CPUs does not fit the set.
+  double cores = std::max(1u, std::thread::hardware_concurrency());
   if (sched_getaffinity(0, sizeof(set), &set) == 0) cores = CPU_COUNT(&set);
   return static_cast<uint32_t>(
       std::max(1.0, std::min(cores, std::ceil(QuotaOf(root)))));
