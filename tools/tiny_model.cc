@@ -35,6 +35,7 @@ struct Shape {
   uint32_t context = 4096;
   uint32_t vocabulary = 2048;
   bool tied = false;
+  bool mtp = false;  // one MTP block behind the layers
 };
 
 [[noreturn]] void Fail(const std::string& message) {
@@ -114,7 +115,8 @@ class Writer {
                      shape_.architecture.c_str());
     const std::string name = "tiny-" + shape_.architecture + "-" + shape_.type;
     gguf_set_val_str(file_, "general.name", name.c_str());
-    Uint("block_count", shape_.layers);
+    Uint("block_count", shape_.layers + (shape_.mtp ? 1 : 0));
+    if (shape_.mtp) Uint("nextn_predict_layers", 1);
     Uint("context_length", shape_.context);
     Uint("embedding_length", shape_.embedding);
     Uint("feed_forward_length", shape_.feed_forward);
@@ -226,34 +228,52 @@ class Writer {
   }
 
   void WriteTensors() {
-    const int64_t d = shape_.embedding, q = shape_.heads * shape_.head_dim,
-                  kv = shape_.kv_heads * shape_.head_dim,
-                  ff = shape_.feed_forward, vocabulary = shape_.vocabulary;
+    const int64_t d = shape_.embedding, vocabulary = shape_.vocabulary;
     // Logits of deviation 6 over 2,048 entries lead by about 1.2 (median).
     Matrix("token_embd.weight", d, vocabulary, shape_.tied ? 6.0 : 16.0);
     Norm("output_norm.weight", d);
     if (!shape_.tied) Matrix("output.weight", d, vocabulary, 6.0);
-    for (uint32_t i = 0; i < shape_.layers; ++i) {
-      const std::string block = "blk." + std::to_string(i) + ".";
-      Norm(block + "attn_norm.weight", d);
-      Matrix(block + "attn_q.weight", d, q, 1.5);
-      Matrix(block + "attn_k.weight", d, kv, 1.5);
-      Matrix(block + "attn_v.weight", d, kv, 1.5);
-      Matrix(block + "attn_output.weight", q, d, 1.5);
-      if (shape_.architecture == "qwen2") {
-        Bias(block + "attn_q.bias", q);
-        Bias(block + "attn_k.bias", kv);
-        Bias(block + "attn_v.bias", kv);
-      }
-      if (shape_.architecture == "qwen3") {
-        Norm(block + "attn_q_norm.weight", shape_.head_dim);
-        Norm(block + "attn_k_norm.weight", shape_.head_dim);
-      }
-      Norm(block + "ffn_norm.weight", d);
-      Matrix(block + "ffn_gate.weight", d, ff, 1.5);
-      Matrix(block + "ffn_up.weight", d, ff, 1.5);
-      Matrix(block + "ffn_down.weight", ff, d, 1.5);
+    for (uint32_t i = 0; i < shape_.layers; ++i) WriteLayer(i);
+    if (!shape_.mtp) return;
+    WriteLayer(shape_.layers);
+    const std::string block = Block(shape_.layers) + "nextn.";
+    Matrix(block + "eh_proj.weight", 2 * d, d, 4.0);
+    Norm(block + "enorm.weight", d);
+    Norm(block + "hnorm.weight", d);
+    Norm(block + "shared_head_norm.weight", d);
+    std::vector<int32_t> drafts;  // every other token
+    for (int32_t id = 1; id < vocabulary; id += 2) drafts.push_back(id);
+    gguf_set_arr_data(file_, "baton.mtp.draft_vocabulary", GGUF_TYPE_INT32,
+                      drafts.data(), drafts.size());
+  }
+
+  static std::string Block(uint32_t layer) {
+    return "blk." + std::to_string(layer) + ".";
+  }
+
+  void WriteLayer(uint32_t layer) {
+    const int64_t d = shape_.embedding, q = shape_.heads * shape_.head_dim,
+                  kv = shape_.kv_heads * shape_.head_dim,
+                  ff = shape_.feed_forward;
+    const std::string block = Block(layer);
+    Norm(block + "attn_norm.weight", d);
+    Matrix(block + "attn_q.weight", d, q, 1.5);
+    Matrix(block + "attn_k.weight", d, kv, 1.5);
+    Matrix(block + "attn_v.weight", d, kv, 1.5);
+    Matrix(block + "attn_output.weight", q, d, 1.5);
+    if (shape_.architecture == "qwen2") {
+      Bias(block + "attn_q.bias", q);
+      Bias(block + "attn_k.bias", kv);
+      Bias(block + "attn_v.bias", kv);
     }
+    if (shape_.architecture == "qwen3") {
+      Norm(block + "attn_q_norm.weight", shape_.head_dim);
+      Norm(block + "attn_k_norm.weight", shape_.head_dim);
+    }
+    Norm(block + "ffn_norm.weight", d);
+    Matrix(block + "ffn_gate.weight", d, ff, 1.5);
+    Matrix(block + "ffn_up.weight", d, ff, 1.5);
+    Matrix(block + "ffn_down.weight", ff, d, 1.5);
   }
 
   const Shape shape_;
@@ -280,8 +300,8 @@ Shape ParseArguments(int argc, char** argv) {
       {"--vocabulary", &shape.vocabulary}};
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
-    if (flag == "--tied") {
-      shape.tied = true;
+    if (flag == "--tied" || flag == "--mtp") {
+      (flag == "--tied" ? shape.tied : shape.mtp) = true;
       continue;
     }
     if (i + 1 >= argc) Fail("no value for " + flag);

@@ -58,8 +58,10 @@ struct Options {
   uint32_t ctx_size = 0;
   uint32_t max_sequences = 16;
   uint32_t max_batch_tokens = 512;
+  std::string mtp_model;
   std::string draft_mode = "none";
   uint32_t draft_max = 8;
+  double draft_p_min = 0;
   absl::Duration lease_ttl = absl::Seconds(10);
   absl::Duration reservation_ttl = absl::Minutes(10);
   std::string cache_dir;
@@ -103,10 +105,16 @@ void DeclareModel(Options* options, config::OptionTable* table) {
                  "sequences that run at once");
   table->AddUint("max-batch-tokens", &options->max_batch_tokens, 1, 65536,
                  "rows of one step");
-  table->AddChoice("draft-mode", &options->draft_mode, {"none", "ngram"},
-                   "what drafts tokens for a step to verify; changes no token");
+  table->AddString("mtp-model", &options->mtp_model,
+                   "GGUF file with an MTP block for the model; empty = the "
+                   "model's own");
+  table->AddString("draft-mode", &options->draft_mode,
+                   "what drafts tokens for a step to verify, in this order: "
+                   "none, ngram, mtp or ngram,mtp; changes no token");
   table->AddUint("draft-max", &options->draft_max, 1, 64,
                  "tokens drafted for a sequence in a step at most");
+  table->AddDouble("draft-p-min", &options->draft_p_min, 0, 1,
+                   "how likely the MTP block must think a token to draft it");
   table->AddString("cache-dir", &options->cache_dir,
                    "where digests of model files are remembered");
 }
@@ -123,6 +131,11 @@ absl::Status Check(const Options& options) {
       return absl::InvalidArgumentError(
           absl::StrCat("--cpus: ", cpus.status().message()));
     }
+  }
+  const auto drafts = DraftMethods::Parse(options.draft_mode);
+  if (!drafts.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--draft-mode: ", drafts.status().message()));
   }
   return options.process.Check();
 }
@@ -194,6 +207,8 @@ class Worker {
     model.digest_cache_directory = options_.cache_dir;
     model.kv_type = options_.kv_type == KvTypeName(KvType::kF32) ? KvType::kF32
                                                                  : KvType::kF16;
+    model.mtp_path = options_.mtp_model;
+    model.mtp = draft_methods().Has(DraftMethod::kMtp);
     model.progress = [&](double ratio) {
       load_->Set(ratio);
       if (clock_.Monotonic() - logged < kProgressInterval) return;
@@ -223,8 +238,10 @@ class Worker {
     runtime.max_batch_tokens = options_.max_batch_tokens;
     runtime.threads = ComputeThreads();
     runtime.lease_ttl = options_.lease_ttl;
-    runtime.draft_mode = options_.draft_mode;
+    runtime.draft_methods = draft_methods();
     runtime.most_drafts = options_.draft_max;
+    runtime.least_draft_probability =
+        static_cast<float>(options_.draft_p_min);
     runtime.epoch = epoch_;
     BATON_ASSIGN_OR_RETURN(
         runtime_, WorkerRuntime::Create(runtime, model_.get(), store_.get(),
@@ -262,6 +279,11 @@ class Worker {
     ready_ = ready;
     ready_gauge_->Set(ready ? 1 : 0);
     if (server_ != nullptr) server_->SetServing(ready);
+  }
+
+  // Check has parsed it.
+  DraftMethods draft_methods() const {
+    return *DraftMethods::Parse(options_.draft_mode);
   }
 
   int ComputeThreads() const {

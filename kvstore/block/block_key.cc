@@ -10,6 +10,7 @@ namespace baton::kvstore {
 namespace {
 
 constexpr absl::string_view kDomain = "baton-kv-1";
+constexpr absl::string_view kDraftDomain = "baton-draft-1";
 
 void AppendLe32(std::string* out, uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) {
@@ -63,6 +64,14 @@ BlockKey NextKey(const BlockKey& parent, std::span<const TokenId> tokens) {
   for (TokenId token : tokens) {
     AppendLe32(&framed, static_cast<uint32_t>(token));
   }
+  return Sha256(framed);
+}
+
+BlockKey DraftKey(const Digest& draft_fingerprint, const BlockKey& key) {
+  std::string framed;
+  AppendFramed(&framed, kDraftDomain);
+  AppendFramed(&framed, draft_fingerprint.Raw());
+  AppendFramed(&framed, key.Raw());
   return Sha256(framed);
 }
 

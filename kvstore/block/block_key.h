@@ -51,6 +51,10 @@ BlockKey RootKey(const Digest& layout_fingerprint, absl::string_view salt);
 // partial last block has a key of its own, since the count is framed).
 BlockKey NextKey(const BlockKey& parent, std::span<const TokenId> tokens);
 
+// The key of the draft rows that belong to block `key`: a key space of its own
+// for each MTP block (KvLayout::DraftFingerprint).
+BlockKey DraftKey(const Digest& draft_fingerprint, const BlockKey& key);
+
 // Keys of all full blocks of `tokens`, in order.
 std::vector<BlockKey> BlockKeys(const BlockKey& root,
                                 std::span<const TokenId> tokens,

@@ -23,7 +23,9 @@ std::string GroupText(const KvGroup& group) {
 }
 
 // A worker without speculation may serve one with it.
-bool IsDraftGroup(const std::string& name) { return name == "mtp"; }
+bool IsDraftGroup(const std::string& name) {
+  return name == "mtp" || name == "tail";
+}
 
 const KvGroup* FindGroup(const KvLayout& layout, const std::string& name) {
   auto it =
@@ -57,6 +59,32 @@ Digest KvLayout::Fingerprint() const {
   return Sha256(text);
 }
 
+Digest KvLayout::DraftFingerprint() const {
+  std::string text;
+  AppendFramed(&text, absl::StrCat("baton-draft-layout-", kVersion));
+  AppendFramed(&text, draft_digest.Raw());
+  for (const KvGroup& group : groups) {
+    if (IsDraftGroup(group.name)) AppendFramed(&text, GroupText(group));
+  }
+  return Sha256(text);
+}
+
+uint64_t KvLayout::TargetBytes() const {
+  uint64_t bytes = 0;
+  for (const KvGroup& group : groups) {
+    if (!IsDraftGroup(group.name)) bytes += group.block_bytes;
+  }
+  return bytes;
+}
+
+uint64_t KvLayout::DraftBytes() const {
+  uint64_t bytes = 0;
+  for (const KvGroup& group : groups) {
+    if (IsDraftGroup(group.name)) bytes += group.block_bytes;
+  }
+  return bytes;
+}
+
 absl::Status CheckCompatible(const KvLayout& mine, const KvLayout& theirs) {
   if (mine.model_digest != theirs.model_digest) {
     return Differs("model digest", mine.model_digest.Hex(),
@@ -79,9 +107,9 @@ absl::Status CheckCompatible(const KvLayout& mine, const KvLayout& theirs) {
                    absl::StrCat(theirs.block_tokens));
   }
   for (const KvGroup& group : mine.groups) {
+    if (IsDraftGroup(group.name)) continue;
     const KvGroup* other = FindGroup(theirs, group.name);
     if (other == nullptr) {
-      if (IsDraftGroup(group.name)) continue;
       return Differs(absl::StrCat("group ", group.name), "present", "absent");
     }
     if (*other != group) {

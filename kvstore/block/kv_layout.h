@@ -37,10 +37,19 @@ struct KvLayout {
   std::string numerics_mode;  // "strict"
   std::string numerics_id;    // kernel revision, ggml, instruction set
   uint32_t block_tokens = 64;
+  // Target groups, then draft groups ("mtp", "tail").
   std::vector<KvGroup> groups;
+  // Of what the draft groups' rows depend on beside the model; zero without.
+  Digest draft_digest;
 
-  // SHA-256 over all fields above and kVersion, each framed by its length.
+  // SHA-256 over all fields above and kVersion, each framed by its length, but
+  // for those of the draft groups.
   Digest Fingerprint() const;
+  // SHA-256 over the draft groups and their digest: for DraftKey.
+  Digest DraftFingerprint() const;
+  // Of a full block, all target groups; all draft groups, 0 without.
+  uint64_t TargetBytes() const;
+  uint64_t DraftBytes() const;
 
   // Bytes of a block of `tokens` (1..block_tokens) rows of `group`.
   static uint64_t PayloadBytes(const KvGroup& group, uint32_t block_tokens,
@@ -50,8 +59,8 @@ struct KvLayout {
 };
 
 // Ok if a receiver with layout `mine` may import blocks of `theirs`. Groups
-// are compared by name: a draft group that one side lacks is allowed, a target
-// group ("attn", "state", "tail") that differs is fatal.
+// are compared by name: a target group ("attn", "state") that differs is fatal.
+// Draft groups may differ or be absent; then nothing is drafted from them.
 // FailedPrecondition names the first field that differs.
 absl::Status CheckCompatible(const KvLayout& mine, const KvLayout& theirs);
 

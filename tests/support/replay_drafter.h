@@ -26,11 +26,10 @@ class ReplayDrafter final : public Drafter {
     scripts_[sequence.value()] = std::move(tokens);
   }
 
-  absl::string_view method() const override { return "replay"; }
+  DraftMethods methods() const override { return DraftMethods::All(); }
 
-  std::vector<std::vector<TokenId>> Propose(
-      std::span<const DraftRequest> requests) override {
-    std::vector<std::vector<TokenId>> drafts;
+  std::vector<Draft> Propose(std::span<const DraftRequest> requests) override {
+    std::vector<Draft> drafts;
     for (const DraftRequest& request : requests) {
       std::vector<TokenId> draft;
       const auto& script = scripts_[request.sequence.value()];
@@ -45,7 +44,7 @@ class ReplayDrafter final : public Drafter {
         }
         draft.push_back(token);
       }
-      drafts.push_back(std::move(draft));
+      drafts.push_back({std::move(draft), DraftMethod::kNgram});
     }
     return drafts;
   }

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
+#include "worker/speculation/drafter_chain.h"
+#include "worker/speculation/mtp_drafter.h"
 #include "worker/speculation/ngram_drafter.h"
 
 namespace baton::worker {
@@ -51,20 +53,19 @@ void WorkerRuntime::Stop() {
 
 absl::Status WorkerRuntime::BuildEngine(telemetry::MetricsRegistry* metrics) {
   const kvstore::KvLayout& layout = model_->layout();
-  if (layout.groups.size() != 1) {
-    return absl::UnimplementedError("a model with several cache groups");
-  }
   BATON_ASSIGN_OR_RETURN(context_.shape,
                          BlockShape::Of(layout.groups[0], layout.block_tokens));
   BlockPool::Options pool;
-  pool.block_bytes = layout.groups[0].block_bytes;
+  pool.block_bytes = layout.TargetBytes();
+  pool.draft_bytes = layout.DraftBytes();
   pool.block_tokens = layout.block_tokens;
-  pool.blocks = static_cast<uint32_t>(std::min<uint64_t>(
-      options_.kv_memory_bytes / pool.block_bytes, UINT32_MAX));
+  const uint64_t stride = pool.block_bytes + pool.draft_bytes;
+  pool.blocks = static_cast<uint32_t>(
+      std::min<uint64_t>(options_.kv_memory_bytes / stride, UINT32_MAX));
   if (pool.blocks < 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         "KV memory of ", options_.kv_memory_bytes, " bytes: a block has ",
-        pool.block_bytes, ", and at least two are needed"));
+        stride, ", and at least two are needed"));
   }
   BATON_ASSIGN_OR_RETURN(pool_, BlockPool::Create(pool));
   BATON_ASSIGN_OR_RETURN(forward_,
@@ -77,10 +78,8 @@ absl::Status WorkerRuntime::BuildEngine(telemetry::MetricsRegistry* metrics) {
   engine.eos_tokens = model.end_tokens;
   engine.model_name = model.name;
   engine.kv_dtype = layout.groups[0].dtype;
-  if (options_.draft_mode == "ngram") {
-    drafter_ = std::make_unique<NgramDrafter>();
-    engine.most_drafts = options_.most_drafts;
-  }
+  drafter_ = MakeDrafter();
+  engine.most_drafts = options_.most_drafts;
   engine_ = Engine::Create(engine, forward_.get(), pool_.get(), clock_, metrics,
                            drafter_.get());
   // No sequence may outgrow the pool: it could not even run alone.
@@ -90,6 +89,21 @@ absl::Status WorkerRuntime::BuildEngine(telemetry::MetricsRegistry* metrics) {
       std::min({asked, uint64_t{model.context_length},
                 uint64_t{pool.blocks} * pool.block_tokens}));
   return absl::OkStatus();
+}
+
+std::unique_ptr<Drafter> WorkerRuntime::MakeDrafter() const {
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  if (options_.draft_methods.Has(DraftMethod::kNgram)) {
+    drafters.push_back(std::make_unique<NgramDrafter>());
+  }
+  if (options_.draft_methods.Has(DraftMethod::kMtp) && forward_->drafts()) {
+    MtpDrafter::Options mtp;
+    mtp.least_probability = options_.least_draft_probability;
+    mtp.block_tokens = pool_->block_tokens();
+    drafters.push_back(std::make_unique<MtpDrafter>(mtp, forward_.get()));
+  }
+  if (drafters.empty()) return nullptr;
+  return std::make_unique<DrafterChain>(std::move(drafters));
 }
 
 // The first pass pays for page faults and graph building; no client should.

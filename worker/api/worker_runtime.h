@@ -28,9 +28,11 @@ class WorkerRuntime {
     uint32_t max_sequences = 16;
     uint32_t max_batch_tokens = 512;
     int threads = 1;  // of the forward pass
-    // "none" or "ngram", and tokens drafted in a step at most.
-    std::string draft_mode = "none";
+    // How to draft (kMtp: only if the model has a block), tokens drafted in a
+    // step at most, and how likely the MTP block must think each.
+    DraftMethods draft_methods;
     uint32_t most_drafts = 0;
+    float least_draft_probability = 0;
     absl::Duration lease_ttl = absl::Seconds(10);
     // How long a store that did not answer is left alone.
     absl::Duration store_pause = absl::Seconds(1);
@@ -56,6 +58,7 @@ class WorkerRuntime {
   WorkerRuntime(const Options& options, const Model* model, const Clock* clock);
   absl::Status BuildEngine(telemetry::MetricsRegistry* metrics);
   absl::Status WarmUp();
+  std::unique_ptr<Drafter> MakeDrafter() const;
   absl::Status BuildHandoff(kvstore::KvStoreClient* store,
                             telemetry::MetricsRegistry* metrics);
 

@@ -3,13 +3,13 @@
 // half, rotary positions over adjacent pairs, gated feed-forward. Optional:
 // RoPE frequency factors (Llama 3.1), linear RoPE scaling, biases, a tied
 // output matrix.
+#include "worker/architectures/dense_architecture.h"
 #include "worker/architectures/registry.h"
-#include "worker/graph/graph_builder.h"
 
 namespace baton::worker {
 namespace {
 
-class Llama final : public Architecture {
+class Llama final : public DenseArchitecture {
  public:
   absl::string_view name() const override { return "llama"; }
 
@@ -18,45 +18,42 @@ class Llama final : public Architecture {
     return ReadDenseHyperparameters(header, name(), RopePairs::kAdjacent);
   }
 
-  std::vector<TensorSpec> Tensors(const Hyperparameters& hp) const override {
-    std::vector<TensorSpec> specs = DenseTensors(hp);
+ private:
+  std::vector<TensorSpec> FamilyTensors(
+      const Hyperparameters& hp) const override {
+    return {{"rope_freqs.weight", {hp.rope.dimensions / 2}, false}};
+  }
+
+  std::vector<TensorSpec> FamilyLayerTensors(const Hyperparameters& hp,
+                                             uint32_t layer) const override {
     const int64_t d = hp.embedding, ff = hp.feed_forward;
     const int64_t q = static_cast<int64_t>(hp.heads) * hp.head_dim;
     const int64_t kv = static_cast<int64_t>(hp.kv_heads) * hp.head_dim;
-    specs.push_back({"rope_freqs.weight", {hp.rope.dimensions / 2}, false});
-    for (uint32_t i = 0; i < hp.layers; ++i) {
-      specs.push_back({LayerTensor(i, "attn_q.bias"), {q}, false});
-      specs.push_back({LayerTensor(i, "attn_k.bias"), {kv}, false});
-      specs.push_back({LayerTensor(i, "attn_v.bias"), {kv}, false});
-      specs.push_back({LayerTensor(i, "attn_output.bias"), {d}, false});
-      specs.push_back({LayerTensor(i, "ffn_gate.bias"), {ff}, false});
-      specs.push_back({LayerTensor(i, "ffn_up.bias"), {ff}, false});
-      specs.push_back({LayerTensor(i, "ffn_down.bias"), {d}, false});
-    }
-    return specs;
+    return {{LayerTensor(layer, "attn_q.bias"), {q}, false},
+            {LayerTensor(layer, "attn_k.bias"), {kv}, false},
+            {LayerTensor(layer, "attn_v.bias"), {kv}, false},
+            {LayerTensor(layer, "attn_output.bias"), {d}, false},
+            {LayerTensor(layer, "ffn_gate.bias"), {ff}, false},
+            {LayerTensor(layer, "ffn_up.bias"), {ff}, false},
+            {LayerTensor(layer, "ffn_down.bias"), {d}, false}};
   }
 
-  void BuildGraph(GraphBuilder* graph) const override {
-    const Hyperparameters& hp = graph->hp();
-    ggml_tensor* x = graph->Embed();
-    for (uint32_t i = 0; i < hp.layers; ++i) {
-      const auto name = [&](const char* what) { return LayerTensor(i, what); };
-      const bool last = i + 1 == hp.layers;
-      ggml_tensor* h = graph->RmsNorm(x, name("attn_norm.weight"));
-      ggml_tensor* k =
-          graph->Linear(h, name("attn_k.weight"), name("attn_k.bias"));
-      ggml_tensor* v =
-          graph->Linear(h, name("attn_v.weight"), name("attn_v.bias"));
-      graph->WriteCache(i, graph->Rope(graph->SplitHeads(k, hp.kv_heads)),
-                        graph->SplitHeads(v, hp.kv_heads));
-      if (last && !graph->HasLogits()) return;
-      ggml_tensor* q =
-          graph->Linear(h, name("attn_q.weight"), name("attn_q.bias"));
-      ggml_tensor* attended =
-          graph->Attend(i, graph->Rope(graph->SplitHeads(q, hp.heads)));
-      x = graph->EndLayer(i, x, attended);
-    }
-    graph->Finish(x);
+  void WriteKeysAndValues(GraphBuilder* graph, uint32_t layer,
+                          ggml_tensor* normed) const override {
+    const uint32_t heads = graph->hp().kv_heads;
+    ggml_tensor* k = graph->Linear(normed, LayerTensor(layer, "attn_k.weight"),
+                                   LayerTensor(layer, "attn_k.bias"));
+    ggml_tensor* v = graph->Linear(normed, LayerTensor(layer, "attn_v.weight"),
+                                   LayerTensor(layer, "attn_v.bias"));
+    graph->WriteCache(layer, graph->Rope(graph->SplitHeads(k, heads)),
+                      graph->SplitHeads(v, heads));
+  }
+
+  ggml_tensor* Queries(GraphBuilder* graph, uint32_t layer,
+                       ggml_tensor* normed) const override {
+    ggml_tensor* q = graph->Linear(normed, LayerTensor(layer, "attn_q.weight"),
+                                   LayerTensor(layer, "attn_q.bias"));
+    return graph->Rope(graph->SplitHeads(q, graph->hp().heads));
   }
 };
 

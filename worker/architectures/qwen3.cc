@@ -1,13 +1,13 @@
 // Qwen3, dense (arXiv:2505.09388): as Qwen2 without biases, with an RMS norm
 // over each head's query and key before the rotary positions. Head size comes
 // from attention.key_length and need not be embedding / heads.
+#include "worker/architectures/dense_architecture.h"
 #include "worker/architectures/registry.h"
-#include "worker/graph/graph_builder.h"
 
 namespace baton::worker {
 namespace {
 
-class Qwen3 final : public Architecture {
+class Qwen3 final : public DenseArchitecture {
  public:
   absl::string_view name() const override { return "qwen3"; }
 
@@ -16,36 +16,31 @@ class Qwen3 final : public Architecture {
     return ReadDenseHyperparameters(header, name(), RopePairs::kHalves);
   }
 
-  std::vector<TensorSpec> Tensors(const Hyperparameters& hp) const override {
-    std::vector<TensorSpec> specs = DenseTensors(hp);
-    for (uint32_t i = 0; i < hp.layers; ++i) {
-      specs.push_back({LayerTensor(i, "attn_q_norm.weight"), {hp.head_dim}});
-      specs.push_back({LayerTensor(i, "attn_k_norm.weight"), {hp.head_dim}});
-    }
-    return specs;
+ private:
+  std::vector<TensorSpec> FamilyLayerTensors(const Hyperparameters& hp,
+                                             uint32_t layer) const override {
+    return {{LayerTensor(layer, "attn_q_norm.weight"), {hp.head_dim}},
+            {LayerTensor(layer, "attn_k_norm.weight"), {hp.head_dim}}};
   }
 
-  void BuildGraph(GraphBuilder* graph) const override {
-    const Hyperparameters& hp = graph->hp();
-    ggml_tensor* x = graph->Embed();
-    for (uint32_t i = 0; i < hp.layers; ++i) {
-      const auto name = [&](const char* what) { return LayerTensor(i, what); };
-      const bool last = i + 1 == hp.layers;
-      ggml_tensor* h = graph->RmsNorm(x, name("attn_norm.weight"));
-      ggml_tensor* k = graph->SplitHeads(
-          graph->Linear(h, name("attn_k.weight")), hp.kv_heads);
-      ggml_tensor* v = graph->SplitHeads(
-          graph->Linear(h, name("attn_v.weight")), hp.kv_heads);
-      k = graph->Rope(graph->RmsNorm(k, name("attn_k_norm.weight")));
-      graph->WriteCache(i, k, v);
-      if (last && !graph->HasLogits()) return;
-      ggml_tensor* q =
-          graph->SplitHeads(graph->Linear(h, name("attn_q.weight")), hp.heads);
-      q = graph->Rope(graph->RmsNorm(q, name("attn_q_norm.weight")));
-      ggml_tensor* attended = graph->Attend(i, q);
-      x = graph->EndLayer(i, x, attended);
-    }
-    graph->Finish(x);
+  void WriteKeysAndValues(GraphBuilder* graph, uint32_t layer,
+                          ggml_tensor* normed) const override {
+    const uint32_t heads = graph->hp().kv_heads;
+    ggml_tensor* k = graph->SplitHeads(
+        graph->Linear(normed, LayerTensor(layer, "attn_k.weight")), heads);
+    ggml_tensor* v = graph->SplitHeads(
+        graph->Linear(normed, LayerTensor(layer, "attn_v.weight")), heads);
+    k = graph->RmsNorm(k, LayerTensor(layer, "attn_k_norm.weight"));
+    graph->WriteCache(layer, graph->Rope(k), v);
+  }
+
+  ggml_tensor* Queries(GraphBuilder* graph, uint32_t layer,
+                       ggml_tensor* normed) const override {
+    ggml_tensor* q = graph->SplitHeads(
+        graph->Linear(normed, LayerTensor(layer, "attn_q.weight")),
+        graph->hp().heads);
+    q = graph->RmsNorm(q, LayerTensor(layer, "attn_q_norm.weight"));
+    return graph->Rope(q);
   }
 };
 

@@ -37,6 +37,7 @@ struct BlockPool::State {
   std::byte* arena = nullptr;
   size_t arena_bytes = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> counts;
+  std::unique_ptr<std::atomic<bool>[]> primed;
 
   mutable Mutex mutex;
   std::vector<BlockEntry> entries ABSL_GUARDED_BY(mutex);
@@ -98,9 +99,21 @@ BlockRef::~BlockRef() {
 
 std::span<std::byte> BlockRef::bytes() const {
   if (pool_ == nullptr) return {};
-  const uint64_t size = pool_->block_bytes();
-  return {pool_->arena() + index_ * size, static_cast<size_t>(size)};
+  return {pool_->arena() + index_ * pool_->stride(),
+          static_cast<size_t>(pool_->block_bytes())};
 }
+
+std::span<std::byte> BlockRef::draft_bytes() const {
+  if (pool_ == nullptr) return {};
+  return {bytes().data() + pool_->block_bytes(),
+          static_cast<size_t>(pool_->draft_bytes())};
+}
+
+bool BlockRef::primed() const {
+  return pool_ != nullptr && pool_->state_->primed[index_].load();
+}
+
+void BlockRef::MarkPrimed() const { pool_->state_->primed[index_] = true; }
 
 bool BlockRef::unique() const {
   return pool_ != nullptr && pool_->state_->counts[index_].load() == 1;
@@ -121,7 +134,9 @@ absl::StatusOr<std::unique_ptr<BlockPool>> BlockPool::Create(
     return absl::InvalidArgumentError(
         "a block pool needs at least one block of at least one byte and token");
   }
-  const auto bytes = CheckedMul(options.block_bytes, options.blocks);
+  const auto stride = CheckedAdd(options.block_bytes, options.draft_bytes);
+  const auto bytes =
+      stride ? CheckedMul(*stride, options.blocks) : std::nullopt;
   if (!bytes || options.blocks == kNone) {
     return absl::ResourceExhaustedError("KV memory: size overflows");
   }
@@ -138,6 +153,7 @@ absl::StatusOr<std::unique_ptr<BlockPool>> BlockPool::Create(
   state->arena = static_cast<std::byte*>(arena);
   state->arena_bytes = *bytes;
   state->counts = std::make_unique<std::atomic<uint32_t>[]>(options.blocks);
+  state->primed = std::make_unique<std::atomic<bool>[]>(options.blocks);
   {
     MutexLock lock(&state->mutex);
     state->entries.resize(options.blocks);
@@ -165,6 +181,7 @@ absl::StatusOr<std::vector<BlockRef>> BlockPool::TryAllocate(uint32_t count) {
     const uint32_t i = s.free.back();
     s.free.pop_back();
     s.counts[i].store(1);
+    s.primed[i].store(false);
     blocks.push_back(BlockRef(this, i));
   }
   return blocks;
@@ -234,6 +251,10 @@ uint32_t BlockPool::block_tokens() const {
 }
 
 uint64_t BlockPool::block_bytes() const { return state_->options.block_bytes; }
+
+uint64_t BlockPool::draft_bytes() const { return state_->options.draft_bytes; }
+
+uint64_t BlockPool::stride() const { return block_bytes() + draft_bytes(); }
 
 std::byte* BlockPool::arena() const { return state_->arena; }
 

@@ -38,8 +38,17 @@ class BlockRef {
   explicit operator bool() const { return pool_ != nullptr; }
   // Index of the block in the pool.
   uint32_t index() const { return index_; }
-  // The block's memory: [layers][K, V][kv_heads][block_tokens][head_dim].
+  // The rows of the target groups: [layers][K, V][kv_heads][block_tokens]
+  // [head_dim].
   std::span<std::byte> bytes() const;
+  // Those of the draft groups, right behind them; empty if there are none.
+  std::span<std::byte> draft_bytes() const;
+  // Whether the draft rows are right wherever the target rows are. False for a
+  // new block; a primed block stays so until it is allocated again.
+  bool primed() const;
+  // By the one owner of a block whose rows are not there yet, or who has just
+  // filled them.
+  void MarkPrimed() const;
   // No other handle to this block exists now: dropping this one makes the
   // block available. False for an empty handle.
   bool unique() const;
@@ -68,9 +77,10 @@ struct BlockPoolStats {
 class BlockPool {
  public:
   struct Options {
-    uint64_t block_bytes = 0;
+    uint64_t block_bytes = 0;  // of the target groups
     uint32_t blocks = 0;
     uint32_t block_tokens = 64;
+    uint64_t draft_bytes = 0;  // of the draft groups
   };
 
   // Maps the whole arena at once. Errors: kInvalidArgument (a zero option),
@@ -103,7 +113,10 @@ class BlockPool {
   uint32_t Available() const;
   uint32_t block_tokens() const;
   uint64_t block_bytes() const;
-  // Base of the arena; block i starts at base + i * block_bytes.
+  uint64_t draft_bytes() const;
+  // From one block to the next: both of these.
+  uint64_t stride() const;
+  // Base of the arena; block i starts at base + i * stride.
   std::byte* arena() const;
 
  private:

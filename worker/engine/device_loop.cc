@@ -42,7 +42,7 @@ void DeviceLoop::CancelAll() {
 StepOutcome DeviceLoop::Step() {
   if (sequences_.empty()) return StepOutcome::kIdle;
   AdoptCached();
-  Draft();
+  ProposeDrafts();
   StepPlan plan = PlanStep(Snapshot());
   Apply(plan);
   const StepBatch batch = BuildBatch(&plan);
@@ -53,9 +53,10 @@ StepOutcome DeviceLoop::Step() {
   }
   const absl::StatusOr<StepLogits> logits = Run(batch, plan);
   uint32_t logit_row = 0;
-  for (const StepPlan::Rows& rows : plan.rows) {
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    const StepPlan::Rows& rows = plan.rows[i];
     if (logits.ok()) {
-      Complete(rows, *logits, logit_row);
+      Complete(i, rows, *logits, logit_row);
     } else {
       End(rows.sequence, logits.status());
     }
@@ -87,7 +88,7 @@ void DeviceLoop::AdoptCached() {
   }
 }
 
-void DeviceLoop::Draft() {
+void DeviceLoop::ProposeDrafts() {
   if (drafter_ == nullptr || options_.most_drafts == 0) return;
   std::vector<DraftRequest> requests;
   std::vector<LiveSequence*> drafting;
@@ -96,15 +97,25 @@ void DeviceLoop::Draft() {
     if (!sequence->running() || tokens.size() - sequence->computed() != 1) {
       continue;
     }
+    sequence->SetDraft({});
     const uint32_t most = std::min(options_.most_drafts, sequence->DraftRoom());
-    sequence->SetDrafts({});
     if (most == 0) continue;
-    requests.push_back({sequence->id(), tokens, most});
+    if (drafter_->writes_rows()) MakeRoomForDraft(sequence.get(), most);
+    requests.push_back({sequence->id(), tokens, most, sequence->draft_methods(),
+                        sequence->block_table(), sequence->primed()});
     drafting.push_back(sequence.get());
   }
-  std::vector<std::vector<TokenId>> drafts = drafter_->Propose(requests);
+  if (requests.empty()) return;
+  std::vector<Draft> drafts = drafter_->Propose(requests);
   for (size_t i = 0; i < drafting.size(); ++i) {
-    drafting[i]->SetDrafts(std::move(drafts[i]));
+    drafting[i]->SetDraft(std::move(drafts[i]));
+  }
+}
+
+// Not the blocks that sequences will need soon: a draft can do with less room.
+void DeviceLoop::MakeRoomForDraft(LiveSequence* sequence, uint32_t rows) {
+  if (pool_->Available() > 2 * sequences_.size()) {
+    sequence->AllocateFor(rows).IgnoreError();
   }
 }
 
@@ -182,12 +193,11 @@ absl::StatusOr<StepLogits> DeviceLoop::Run(const StepBatch& batch,
   return logits;
 }
 
-void DeviceLoop::Complete(const StepPlan::Rows& rows, const StepLogits& logits,
-                          uint32_t logit_row) {
+void DeviceLoop::Complete(size_t index, const StepPlan::Rows& rows,
+                          const StepLogits& logits, uint32_t logit_row) {
   LiveSequence& sequence = *sequences_[rows.sequence];
   const uint32_t drafts = rows.logit_rows > 0 ? rows.logit_rows - 1 : 0;
-  const std::vector<TokenId> draft(sequence.drafts().begin(),
-                                   sequence.drafts().begin() + drafts);
+  const Draft draft = sequence.draft();
   // Rows whose token is committed and whose logits were used.
   uint32_t used = 0;
   uint32_t accepted = 0;
@@ -199,7 +209,7 @@ void DeviceLoop::Complete(const StepPlan::Rows& rows, const StepLogits& logits,
           absl::StrCat("sampling: ", sampled.status().message()));
       break;
     }
-    const bool as_drafted = used < drafts && sampled->token == draft[used];
+    const bool as_drafted = used < drafts && sampled->token == draft.tokens[used];
     ++used;
     accepted += as_drafted ? 1 : 0;
     const auto reason =
@@ -210,12 +220,14 @@ void DeviceLoop::Complete(const StepPlan::Rows& rows, const StepLogits& logits,
   }
   // Rows that gave broken logits are not published.
   if (rows.logit_rows == 0 || used > 0) {
-    sequence.Advance(rows.rows - rows.logit_rows + used);
+    const uint32_t kept = rows.rows - rows.logit_rows + used;
+    forward_->Keep(index, kept);
+    sequence.Advance(kept);
   }
   sequence.PublishFullBlocks();
   if (drafts > 0) {
     sequence.CountDrafts(drafts, accepted);
-    metrics_->OnDraft(drafts, accepted);
+    metrics_->OnDraft(draft.method, drafts, accepted);
   }
   sequence.EmitTokens();
   if (end) End(rows.sequence, *end);

@@ -55,16 +55,18 @@ class DeviceLoop {
 
  private:
   void AdoptCached();
-  void Draft();
+  void ProposeDrafts();
+  void MakeRoomForDraft(LiveSequence* sequence, uint32_t rows);
   PlannerSnapshot Snapshot() const;
   // Everything of the plan but its rows.
   void Apply(const StepPlan& plan);
   // Allocates blocks; drops from `plan` the rows that get none.
   StepBatch BuildBatch(StepPlan* plan);
   absl::StatusOr<StepLogits> Run(const StepBatch& batch, const StepPlan& plan);
-  // Samples, commits, advances. `logit_row`: the first of the sequence's.
-  void Complete(const StepPlan::Rows& rows, const StepLogits& logits,
-                uint32_t logit_row);
+  // Samples, commits, advances. `index`: of the sequence in the batch;
+  // `logit_row`: its first.
+  void Complete(size_t index, const StepPlan::Rows& rows,
+                const StepLogits& logits, uint32_t logit_row);
   absl::StatusOr<SampledToken> Sample(const LiveSequence& sequence,
                                       std::span<const float> logits);
   void End(size_t index, const absl::StatusOr<FinishReason>& result);

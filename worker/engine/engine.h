@@ -53,6 +53,8 @@ struct SequenceSpec {
   uint32_t restored_tokens = 0;
   // Tokens drafted in a step at most, under the engine's own limit.
   uint32_t most_drafts = UINT32_MAX;
+  // And by which of the engine's methods.
+  DraftMethods draft_methods = DraftMethods::All();
 };
 
 struct CommittedToken {

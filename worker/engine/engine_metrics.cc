@@ -62,29 +62,46 @@ EngineMetrics::EngineMetrics(telemetry::MetricsRegistry* registry,
                   {"dtype", kv_dtype}})
       ->Set(1);
   if (drafter == nullptr) return;
-  telemetry::Labels labels = {{"model_name", model_name},
-                              {"method", std::string(drafter->method())}};
-  verified_ = registry->GetCounter("baton_spec_decode_drafts_total",
-                                   "Steps that verified a draft", labels);
-  drafted_ = registry->GetCounter("baton_spec_decode_draft_tokens_total",
-                                  "Drafted tokens that were verified", labels);
-  accepted_ = registry->GetCounter("baton_spec_decode_accepted_tokens_total",
-                                   "Drafted tokens that were accepted", labels);
-  for (uint32_t i = 0; i < kDraftPositions; ++i) {
-    telemetry::Labels at = labels;
-    at["position"] = absl::StrCat(i);
-    accepted_at_.push_back(registry->GetCounter(
-        "baton_spec_decode_accepted_tokens_per_position_total",
-        "Drafted tokens that were accepted, by their place in the draft", at));
+  for (const DraftMethod method : kDraftMethods) {
+    if (!drafter->methods().Has(method)) continue;
+    drafts_[method] = MakeDraftMetrics(registry, model_name, method);
   }
 }
 
-void EngineMetrics::OnDraft(uint32_t drafted, uint32_t accepted) {
-  verified_->Increment();
-  drafted_->Increment(drafted);
-  accepted_->Increment(accepted);
+EngineMetrics::DraftMetrics EngineMetrics::MakeDraftMetrics(
+    telemetry::MetricsRegistry* registry, const std::string& model_name,
+    DraftMethod method) {
+  const telemetry::Labels labels = {
+      {"model_name", model_name},
+      {"method", std::string(DraftMethodName(method))}};
+  DraftMetrics metrics;
+  metrics.verified =
+      registry->GetCounter("baton_spec_decode_drafts_total",
+                           "Steps that verified a draft", labels);
+  metrics.drafted =
+      registry->GetCounter("baton_spec_decode_draft_tokens_total",
+                           "Drafted tokens that were verified", labels);
+  metrics.accepted =
+      registry->GetCounter("baton_spec_decode_accepted_tokens_total",
+                           "Drafted tokens that were accepted", labels);
+  for (uint32_t i = 0; i < kDraftPositions; ++i) {
+    telemetry::Labels at = labels;
+    at["position"] = absl::StrCat(i);
+    metrics.accepted_at.push_back(registry->GetCounter(
+        "baton_spec_decode_accepted_tokens_per_position_total",
+        "Drafted tokens that were accepted, by their place in the draft", at));
+  }
+  return metrics;
+}
+
+void EngineMetrics::OnDraft(DraftMethod method, uint32_t drafted,
+                            uint32_t accepted) {
+  const DraftMetrics& metrics = drafts_.at(method);
+  metrics.verified->Increment();
+  metrics.drafted->Increment(drafted);
+  metrics.accepted->Increment(accepted);
   for (uint32_t i = 0; i < accepted && i < kDraftPositions; ++i) {
-    accepted_at_[i]->Increment();
+    metrics.accepted_at[i]->Increment();
   }
 }
 

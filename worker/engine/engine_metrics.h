@@ -4,6 +4,7 @@
 #define BATON_WORKER_ENGINE_ENGINE_METRICS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ class EngineMetrics {
   // After a commit; the sequence's first new token has no gap before it.
   void OnToken(const LiveSequence& sequence);
   // A step that verified drafts of one sequence.
-  void OnDraft(uint32_t drafted, uint32_t accepted);
+  void OnDraft(DraftMethod method, uint32_t drafted, uint32_t accepted);
   void OnFinished(const SequenceTimings& timings);
   void SetLoad(uint32_t running, uint32_t waiting);
   void SetPool(const BlockPoolStats& stats);
@@ -39,6 +40,16 @@ class EngineMetrics {
     telemetry::Histogram* duration;
     telemetry::Histogram* tokens;
   };
+
+  struct DraftMetrics {
+    telemetry::Counter* verified;
+    telemetry::Counter* drafted;
+    telemetry::Counter* accepted;
+    std::vector<telemetry::Counter*> accepted_at;  // by place in the draft
+  };
+  static DraftMetrics MakeDraftMetrics(telemetry::MetricsRegistry* registry,
+                                       const std::string& model_name,
+                                       DraftMethod method);
 
   StepMetrics decode_;
   StepMetrics prefill_;
@@ -53,11 +64,8 @@ class EngineMetrics {
   telemetry::Histogram* queue_time_;
   telemetry::Histogram* prefill_time_;
   telemetry::Histogram* decode_time_;
-  // Of a worker that drafts.
-  telemetry::Counter* verified_ = nullptr;
-  telemetry::Counter* drafted_ = nullptr;
-  telemetry::Counter* accepted_ = nullptr;
-  std::vector<telemetry::Counter*> accepted_at_;  // by position in the draft
+  // By method, of those that the worker drafts with.
+  std::map<DraftMethod, DraftMetrics> drafts_;
   uint64_t evictions_seen_ = 0;                   // device thread only
 };
 

@@ -22,6 +22,7 @@ LiveSequence::LiveSequence(SequenceId id, SequenceSpec spec,
       initial_tokens_(static_cast<uint32_t>(spec.tokens.size())),
       submitted_(submitted),
       most_drafts_(spec.most_drafts),
+      draft_methods_(spec.draft_methods),
       committed_(std::move(spec.tokens), spec.prompt_tokens),
       computed_(spec.restored_tokens),
       announced_blocks_(spec.restored_tokens / pool->block_tokens()),
@@ -37,10 +38,11 @@ std::span<const TokenId> LiveSequence::NextTokens(uint32_t rows) const {
   return std::span<const TokenId>(committed_.tokens).subspan(computed_, rows);
 }
 
-void LiveSequence::SetDrafts(std::vector<TokenId> drafts) {
-  drafts_ = std::move(drafts);
+void LiveSequence::SetDraft(Draft draft) {
+  draft_ = std::move(draft);
   next_tokens_ = {committed_.tokens.back()};
-  next_tokens_.insert(next_tokens_.end(), drafts_.begin(), drafts_.end());
+  next_tokens_.insert(next_tokens_.end(), draft_.tokens.begin(),
+                      draft_.tokens.end());
 }
 
 uint32_t LiveSequence::DraftRoom() const {
@@ -54,7 +56,7 @@ SequenceSnapshot LiveSequence::Snapshot() const {
   snapshot.running = running_;
   snapshot.tokens = static_cast<uint32_t>(committed_.tokens.size());
   snapshot.computed = computed_;
-  snapshot.drafts = static_cast<uint32_t>(drafts_.size());
+  snapshot.drafts = static_cast<uint32_t>(draft_.tokens.size());
   snapshot.blocks = static_cast<uint32_t>(blocks_.size());
   for (const BlockRef& block : blocks_) {
     snapshot.releasable_blocks += block.unique();
@@ -92,10 +94,11 @@ void LiveSequence::Admit(absl::Duration now) {
 
 void LiveSequence::Preempt() {
   running_ = false;
-  drafts_.clear();
+  draft_.tokens.clear();
   ReleaseTailFirst(&blocks_);
   block_table_.clear();
   computed_ = 0;
+  primed_ = true;
   indexed_blocks_ = 0;
 }
 
@@ -105,6 +108,9 @@ absl::Status LiveSequence::AllocateFor(uint32_t rows) {
   BATON_ASSIGN_OR_RETURN(
       std::vector<BlockRef> blocks,
       pool_->TryAllocate(static_cast<uint32_t>(wanted - blocks_.size())));
+  if (primed()) {
+    for (const BlockRef& block : blocks) block.MarkPrimed();
+  }
   AppendBlocks(std::move(blocks));
   return absl::OkStatus();
 }
@@ -114,7 +120,7 @@ void LiveSequence::Advance(uint32_t rows) {
   const uint32_t start = std::max(computed_, reported_rows_);
   if (end > start) timings_.computed_tokens += end - start;
   computed_ += rows;
-  drafts_.clear();
+  draft_.tokens.clear();
 }
 
 void LiveSequence::PublishFullBlocks() {
@@ -184,6 +190,8 @@ void LiveSequence::AppendBlocks(std::vector<BlockRef> blocks) {
     block_table_.push_back(block.index());
     blocks_.push_back(std::move(block));
   }
+  primed_ = std::all_of(blocks_.begin(), blocks_.end(),
+                        [](const BlockRef& block) { return block.primed(); });
 }
 
 }  // namespace baton::worker

@@ -45,10 +45,14 @@ class LiveSequence {
   std::span<const TokenId> NextTokens(uint32_t rows) const;
   // Tokens proposed to follow; until the next Advance or Preempt. Only the last
   // committed token may be without KV rows.
-  void SetDrafts(std::vector<TokenId> drafts);
-  std::span<const TokenId> drafts() const { return drafts_; }
+  void SetDraft(Draft draft);
+  const Draft& draft() const { return draft_; }
   // How many tokens are worth drafting: those that may be committed, but one.
   uint32_t DraftRoom() const;
+  DraftMethods draft_methods() const { return draft_methods_; }
+  // The draft rows of all rows computed so far are right. A sequence that was
+  // given a block without draft rows never is.
+  bool primed() const { return pool_->draft_bytes() > 0 && primed_; }
 
   SequenceSnapshot Snapshot() const;
 
@@ -93,15 +97,17 @@ class LiveSequence {
   const absl::Duration submitted_;
 
   const uint32_t most_drafts_;
+  const DraftMethods draft_methods_;
 
   CommittedSequence committed_;
   std::vector<CommittedToken> unsent_;
-  std::vector<TokenId> drafts_;
+  Draft draft_;
   std::vector<TokenId> next_tokens_;     // the last committed one, then drafts
   std::vector<kvstore::BlockKey> keys_;  // of all full blocks of tokens
   std::vector<BlockRef> blocks_;
   std::vector<uint32_t> block_table_;
   uint32_t computed_ = 0;
+  bool primed_ = true;  // so are all blocks
   bool running_ = false;
 
   uint32_t indexed_blocks_ = 0;    // leading blocks known to be in the index

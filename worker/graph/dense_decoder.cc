@@ -29,14 +29,19 @@ class KeyReader {
   }
   bool Has(absl::string_view key) const { return header_.Has(Name(key)); }
 
-  absl::StatusOr<uint32_t> Size(absl::string_view key, uint64_t max) const {
+  absl::StatusOr<uint32_t> SizeFrom(absl::string_view key, uint64_t min,
+                                    uint64_t max) const {
     absl::StatusOr<uint64_t> value = header_.Unsigned(Name(key));
     if (!value.ok()) return Missing(value.status());
-    if (*value < 1 || *value > max) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "GGUF key ", Name(key), " is ", *value, ", not 1 to ", max));
+    if (*value < min || *value > max) {
+      return absl::InvalidArgumentError(absl::StrCat("GGUF key ", Name(key),
+                                                     " is ", *value, ", not ",
+                                                     min, " to ", max));
     }
     return static_cast<uint32_t>(*value);
+  }
+  absl::StatusOr<uint32_t> Size(absl::string_view key, uint64_t max) const {
+    return SizeFrom(key, 1, max);
   }
   absl::StatusOr<uint32_t> SizeOr(absl::string_view key, uint64_t max,
                                   uint32_t otherwise) const {
@@ -148,6 +153,26 @@ absl::Status ReadHeads(const KeyReader& keys, Hyperparameters* hp) {
   return absl::OkStatus();
 }
 
+// block_count counts the MTP block too.
+absl::Status ReadDraftLayers(const KeyReader& keys, Hyperparameters* hp) {
+  if (!keys.Has("nextn_predict_layers")) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(
+      const uint64_t layers,
+      keys.SizeFrom("nextn_predict_layers", 0, kMaxLayers));
+  if (layers > 1) {
+    return absl::UnimplementedError(
+        absl::StrCat("GGUF key ", keys.Name("nextn_predict_layers"), " is ",
+                     layers, "; one MTP block is supported"));
+  }
+  hp->draft_layers = static_cast<uint32_t>(layers);
+  if (hp->layers <= layers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "GGUF key ", keys.Name("block_count"), " leaves no layer"));
+  }
+  hp->layers -= hp->draft_layers;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Hyperparameters> ReadDenseHyperparameters(
@@ -156,6 +181,7 @@ absl::StatusOr<Hyperparameters> ReadDenseHyperparameters(
   BATON_RETURN_IF_ERROR(RefuseUnsupported(keys));
   Hyperparameters hp;
   BATON_ASSIGN_OR_RETURN(hp.layers, keys.Size("block_count", kMaxLayers));
+  BATON_RETURN_IF_ERROR(ReadDraftLayers(keys, &hp));
   BATON_ASSIGN_OR_RETURN(hp.embedding, keys.Size("embedding_length", kMaxSize));
   BATON_ASSIGN_OR_RETURN(hp.feed_forward,
                          keys.Size("feed_forward_length", kMaxSize));
@@ -168,38 +194,50 @@ absl::StatusOr<Hyperparameters> ReadDenseHyperparameters(
   // The embedding's rows, not vocab_size: they are what a token indexes.
   const gguf::GgufTensorInfo* embedding =
       header.FindTensor("token_embd.weight");
-  if (embedding == nullptr || embedding->shape.size() != 2 ||
+  if (embedding == nullptr) return hp;
+  if (embedding->shape.size() != 2 ||
       static_cast<uint64_t>(embedding->shape[1]) > kMaxSize) {
     return absl::InvalidArgumentError(
-        "GGUF: tensor token_embd.weight is missing or no matrix");
+        "GGUF: tensor token_embd.weight is no matrix");
   }
   hp.vocabulary = static_cast<uint32_t>(embedding->shape[1]);
   return hp;
 }
 
-std::vector<TensorSpec> DenseTensors(const Hyperparameters& hp) {
-  const int64_t d = hp.embedding, ff = hp.feed_forward;
-  const int64_t q = static_cast<int64_t>(hp.heads) * hp.head_dim;
-  const int64_t kv = static_cast<int64_t>(hp.kv_heads) * hp.head_dim;
-  std::vector<TensorSpec> specs = {
+std::vector<TensorSpec> OuterTensors(const Hyperparameters& hp) {
+  const int64_t d = hp.embedding;
+  return {
       {"token_embd.weight", {d, hp.vocabulary}},
       {"output_norm.weight", {d}},
       {"output.weight", {d, hp.vocabulary}, false},
   };
-  for (uint32_t i = 0; i < hp.layers; ++i) {
-    const TensorSpec layer[] = {
-        {"attn_norm.weight", {d}},      {"attn_q.weight", {d, q}},
-        {"attn_k.weight", {d, kv}},     {"attn_v.weight", {d, kv}},
-        {"attn_output.weight", {q, d}}, {"ffn_norm.weight", {d}},
-        {"ffn_gate.weight", {d, ff}},   {"ffn_up.weight", {d, ff}},
-        {"ffn_down.weight", {ff, d}},
-    };
-    for (TensorSpec spec : layer) {
-      spec.name = LayerTensor(i, spec.name);
-      specs.push_back(std::move(spec));
-    }
-  }
+}
+
+std::vector<TensorSpec> DenseLayerTensors(const Hyperparameters& hp,
+                                          uint32_t layer) {
+  const int64_t d = hp.embedding, ff = hp.feed_forward;
+  const int64_t q = static_cast<int64_t>(hp.heads) * hp.head_dim;
+  const int64_t kv = static_cast<int64_t>(hp.kv_heads) * hp.head_dim;
+  std::vector<TensorSpec> specs = {
+      {"attn_norm.weight", {d}},      {"attn_q.weight", {d, q}},
+      {"attn_k.weight", {d, kv}},     {"attn_v.weight", {d, kv}},
+      {"attn_output.weight", {q, d}}, {"ffn_norm.weight", {d}},
+      {"ffn_gate.weight", {d, ff}},   {"ffn_up.weight", {d, ff}},
+      {"ffn_down.weight", {ff, d}},
+  };
+  for (TensorSpec& spec : specs) spec.name = LayerTensor(layer, spec.name);
   return specs;
+}
+
+std::vector<TensorSpec> NextnTensors(const Hyperparameters& hp,
+                                     uint32_t layer) {
+  const int64_t d = hp.embedding;
+  return {
+      {LayerTensor(layer, "nextn.eh_proj.weight"), {2 * d, d}},
+      {LayerTensor(layer, "nextn.enorm.weight"), {d}},
+      {LayerTensor(layer, "nextn.hnorm.weight"), {d}},
+      {LayerTensor(layer, "nextn.shared_head_norm.weight"), {d}, false},
+  };
 }
 
 std::string LayerTensor(uint32_t layer, absl::string_view what) {

@@ -31,15 +31,29 @@ struct StepShape {
   bool operator==(const StepShape&) const = default;
 };
 
+// What graphs of all shapes have in common. The pointees must outlive every
+// graph.
+struct GraphSetting {
+  const Hyperparameters* hp = nullptr;
+  const Weights* weights = nullptr;
+  // One for each layer, then one for the MTP block if there is one.
+  std::vector<AttentionLayer>* layers = nullptr;
+  const MatMulForms* matmul = nullptr;
+  const RowParameters* rows = nullptr;
+  // The MTP block; all null if the model has none.
+  const Weights* draft_weights = nullptr;  // "blk.<layers>.*"
+  ggml_tensor* draft_output = nullptr;     // [embedding, draft vocabulary]
+  const HiddenRows* hidden_rows = nullptr;
+};
+
 class GraphBuilder {
  public:
-  // The pointees must outlive the graph. `layers`: one for each layer.
-  GraphBuilder(const Hyperparameters& hp, const Weights& weights,
-               std::vector<AttentionLayer>* layers, const MatMulForms* matmul,
-               const RowParameters* rows, const StepShape& shape,
+  GraphBuilder(const GraphSetting& setting, const StepShape& shape,
                ggml_context* context, ggml_cgraph* graph);
 
-  const Hyperparameters& hp() const { return hp_; }
+  const Hyperparameters& hp() const { return *setting_.hp; }
+  // The model has an MTP block: the hidden rows of all rows are needed.
+  bool drafts() const { return setting_.draft_weights != nullptr; }
 
   // Rows of token_embd for the step's tokens.
   ggml_tensor* Embed();
@@ -59,34 +73,48 @@ class GraphBuilder {
   ggml_tensor* Attend(uint32_t layer, ggml_tensor* q);
   // The rest of a layer after attention, with both residual sums: output
   // projection, norm, gated feed-forward. In the last layer only for the rows
-  // that yield logits, since nothing needs the others.
+  // that yield logits, if nothing needs the others.
   ggml_tensor* EndLayer(uint32_t layer, ggml_tensor* x, ggml_tensor* attended);
   // silu(gate x) * up x, through down.
   ggml_tensor* GatedFeedForward(uint32_t layer, ggml_tensor* x);
-  // False for an inner chunk of a prompt: the last layer then ends with its
-  // WriteCache.
-  bool HasLogits() const { return shape_.logit_rows > 0; }
-  // Norm and output matrix; the graph's result.
-  void Finish(ggml_tensor* x);
+  // Nothing reads what `layer` would give: the last layer of an inner chunk of
+  // a prompt ends with its WriteCache.
+  bool EndsWithCache(uint32_t layer) const {
+    return layer + 1 == hp().layers && !HasLogits() && !drafts();
+  }
+  // Norm and output matrix; the graph's result. Returns the hidden rows: of
+  // all rows if drafts(), else of those that yield logits.
+  ggml_tensor* Finish(ggml_tensor* x);
+
+  // What the MTP block's layer reads: eh_proj of the rows' embeddings and the
+  // hidden rows of the positions before them: `hidden`, but for the first row
+  // of each sequence, or all from outside (nullptr).
+  ggml_tensor* DraftInput(ggml_tensor* embedded, ggml_tensor* hidden);
+  // Norm and draft matrix; the results of a draft step.
+  void FinishDraft(ggml_tensor* x);
 
   // Inputs, to be filled before each run; nullptr where unused.
   ggml_tensor* tokens() const { return tokens_; }
   ggml_tensor* positions() const { return positions_; }
   ggml_tensor* logit_row_ids() const { return logit_row_ids_; }
-  // [vocabulary, logit_rows], or nullptr.
+  // [vocabulary, logit_rows], or nullptr; of a draft step [draft vocabulary,
+  // rows].
   ggml_tensor* logits() const { return logits_; }
+  // [embedding, rows] after the output norm; nullptr without an MTP block.
+  ggml_tensor* hidden() const { return hidden_; }
 
  private:
+  bool HasLogits() const { return shape_.logit_rows > 0; }
+  ggml_tensor* FindWeight(const std::string& name) const;
+  ggml_tensor* Weight(const std::string& name) const;
+  ggml_tensor* Multiply(ggml_tensor* x, ggml_tensor* weight);
+  ggml_tensor* Result(ggml_tensor* tensor);
   ggml_tensor* Input(uint32_t count, const char* name);
   // x rounded for products; once for all matrices that read it.
   ggml_tensor* Quantised(ggml_tensor* x, ActivationFormat format);
   ggml_tensor* TakeLogitRows(ggml_tensor* x);
 
-  const Hyperparameters& hp_;
-  const Weights& weights_;
-  std::vector<AttentionLayer>* const layers_;
-  const MatMulForms* const matmul_;
-  const RowParameters* const rows_;
+  const GraphSetting setting_;
   const StepShape shape_;
   ggml_context* const context_;
   ggml_cgraph* const graph_;
@@ -95,6 +123,7 @@ class GraphBuilder {
   ggml_tensor* logit_row_ids_ = nullptr;
   ggml_tensor* rope_table_ = nullptr;
   ggml_tensor* logits_ = nullptr;
+  ggml_tensor* hidden_ = nullptr;
   std::vector<ggml_tensor*> written_;  // by layer
   std::map<std::pair<ggml_tensor*, ActivationFormat>, ggml_tensor*> quantised_;
 };

@@ -1,5 +1,6 @@
 #include "worker/graph/row_ops.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -52,6 +53,19 @@ void RunEmbed(ggml_tensor* out, int thread, int threads, void*) {
 void RunGather(ggml_tensor* out, int thread, int threads, void*) {
   GatherRows(Floats(out->src[0]), Ids(out->src[1]), ShapeOf(out), Result(out),
              thread, threads);
+}
+
+void RunPreviousHidden(ggml_tensor* out, int thread, int threads,
+                       void* userdata) {
+  const auto& before = static_cast<const HiddenRows*>(userdata)->before;
+  const RowShape shape = ShapeOf(out);
+  const Share share = ShareOf(shape.rows, thread, threads);
+  for (size_t row = share.first; row < share.last; ++row) {
+    const float* from = before[row] != nullptr
+                            ? before[row]
+                            : Floats(out->src[0]) + (row - 1) * shape.columns;
+    std::copy_n(from, shape.columns, Result(out) + row * shape.columns);
+  }
 }
 
 void RunRmsNorm(ggml_tensor* out, int thread, int threads, void* userdata) {
@@ -151,6 +165,13 @@ ggml_tensor* EmbedOp(ggml_context* context, ggml_tensor* table,
 
 ggml_tensor* GatherOp(ggml_context* context, ggml_tensor* x, ggml_tensor* ids) {
   return SelectionOp(context, x, ids, RunGather);
+}
+
+ggml_tensor* PreviousHiddenOp(ggml_context* context, ggml_tensor* hidden,
+                              const HiddenRows* rows) {
+  return ggml_custom_4d(context, GGML_TYPE_F32, hidden->ne[0], hidden->ne[1], 1,
+                        1, &hidden, 1, RunPreviousHidden, GGML_N_TASKS_MAX,
+                        const_cast<HiddenRows*>(rows));
 }
 
 ggml_tensor* RmsNormOp(ggml_context* context, ggml_tensor* x,

@@ -35,6 +35,15 @@ ggml_tensor* EmbedOp(ggml_context* context, ggml_tensor* table,
 // Rows `ids` ([rows], i32, each below ne[1]) of x ([features, any]).
 ggml_tensor* GatherOp(ggml_context* context, ggml_tensor* x, ggml_tensor* ids);
 
+// Where the hidden row before each row of a step comes from: an address of
+// [embedding] floats, or nullptr for the row before in the step itself.
+struct HiddenRows {
+  std::vector<const float*> before;  // [rows]
+};
+// The hidden rows before those of `hidden` ([embedding, rows]).
+ggml_tensor* PreviousHiddenOp(ggml_context* context, ggml_tensor* hidden,
+                              const HiddenRows* rows);
+
 // RMS norm over ne[0], times weight ([ne[0]]). Result: as x.
 ggml_tensor* RmsNormOp(ggml_context* context, ggml_tensor* x,
                        ggml_tensor* weight, const RowParameters* parameters);

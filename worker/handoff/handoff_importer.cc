@@ -23,9 +23,6 @@ absl::StatusOr<std::unique_ptr<HandoffImporter>> HandoffImporter::Create(
     BlockPool* pool, kvstore::KvStoreClient* store, LeaseBook* leases,
     Executor* fetchers, const kvstore::KvLayout* layout,
     const HandoffMetrics* metrics) {
-  if (layout->groups.size() != 1) {
-    return absl::UnimplementedError("only one cache group can be handed over");
-  }
   BATON_ASSIGN_OR_RETURN(
       const BlockShape shape,
       BlockShape::Of(layout->groups[0], layout->block_tokens));

@@ -44,13 +44,47 @@ struct StepLogits {
   }
 };
 
+// One sequence's part in a step of the MTP block, which writes its row at
+// `position` and proposes the token after it.
+struct DraftRow {
+  TokenId token = 0;  // committed or drafted; stands at `position`
+  uint32_t position = 0;
+  std::span<const uint32_t> block_table;  // covers `position`
+  // The hidden row that the draft step before gave for it; empty: the model's
+  // own row of `position` - 1, which its block keeps.
+  std::span<const float> hidden;
+};
+
+// By row: the likeliest token of the draft vocabulary, its probability there,
+// and the hidden row for the next step.
+struct DraftStep {
+  std::vector<TokenId> tokens;
+  std::vector<float> probabilities;
+  std::vector<float> hidden;  // [rows, embedding]
+  std::span<const float> hidden_row(size_t i) const {
+    const size_t embedding = hidden.size() / tokens.size();
+    return std::span<const float>(hidden).subspan(i * embedding, embedding);
+  }
+};
+
 // Device thread only.
 class Forward {
  public:
   virtual ~Forward() = default;
   // Errors: kInternal. Tokens are in range and blocks are held: the engine
-  // has checked both.
+  // has checked both. If drafts(), the MTP block's rows are written too.
   virtual absl::StatusOr<StepLogits> Run(const StepBatch& batch) = 0;
+
+  // The model has an MTP block.
+  virtual bool drafts() const { return false; }
+  // After a Run: of the rows of its sequence `index`, the first `rows` stay.
+  // Their last hidden row is kept in its block, for the MTP row that follows.
+  virtual void Keep(size_t index, uint32_t rows) { (void)index, (void)rows; }
+  // One draft step. Only if drafts(). Errors: kInternal.
+  virtual absl::StatusOr<DraftStep> RunDraft(std::span<const DraftRow> rows) {
+    (void)rows;
+    return absl::UnimplementedError("the model has no MTP block");
+  }
   virtual uint32_t vocabulary() const = 0;
   virtual uint32_t context_length() const = 0;
 };

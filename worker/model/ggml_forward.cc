@@ -1,10 +1,11 @@
 #include "worker/model/ggml_forward.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ggml-alloc.h"
 #include "services/base/log.h"
 #include "services/base/status_macros.h"
 #include "worker/kernels/matmul/form_check.h"
@@ -30,43 +31,90 @@ const MatMulForms& CheckedForms(KernelForm form) {
       });
 }
 
+// Sum of exp(value - highest). Those far below add nothing that a draft could
+// notice.
+float ExpSum(std::span<const float> values, float highest) {
+  float sum = 0;
+  for (const float value : values) {
+    if (value > highest - 16.0f) sum += std::exp(value - highest);
+  }
+  return sum;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GgmlForward>> GgmlForward::Create(
-    const Architecture* architecture, const Hyperparameters& hp,
-    const Weights* weights, const CacheShape& cache, int threads,
-    KernelForm form) {
+    const ForwardParts& parts) {
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<StrictBackend> backend,
-                         StrictBackend::Create(threads));
-  std::unique_ptr<GgmlForward> forward(new GgmlForward(
-      architecture, hp, weights, cache, std::move(backend), form));
-  if (forward->allocator_ == nullptr) {
-    return absl::InternalError("no ggml graph allocator");
-  }
-  return forward;
+                         StrictBackend::Create(parts.threads));
+  return std::unique_ptr<GgmlForward>(
+      new GgmlForward(parts, std::move(backend)));
 }
 
-GgmlForward::GgmlForward(const Architecture* architecture,
-                         const Hyperparameters& hp, const Weights* weights,
-                         const CacheShape& cache,
-                         std::unique_ptr<StrictBackend> backend,
-                         KernelForm form)
-    : architecture_(architecture),
-      hp_(hp),
-      weights_(weights),
+GgmlForward::GgmlForward(const ForwardParts& parts,
+                         std::unique_ptr<StrictBackend> backend)
+    : parts_(parts),
       backend_(std::move(backend)),
-      attention_(cache, backend_->threads(), form),
-      matmul_(&CheckedForms(form)),
-      rows_(MakeRowParameters(hp, *weights, form)),
-      allocator_(ggml_gallocr_new(backend_->buffer_type())) {
-  for (uint32_t i = 0; i < hp_.layers; ++i) {
+      attention_(parts.cache, backend_->threads(), parts.form),
+      matmul_(&CheckedForms(parts.form)),
+      rows_(MakeRowParameters(parts.hp, *parts.weights, parts.form)),
+      no_hidden_(parts.hp.embedding),
+      graphs_(backend_->buffer_type(), MakeSetting(),
+              parts.hp.layers * kTensorsPerLayer + kTensorsBeside,
+              [this](GraphBuilder* graph) {
+                parts_.architecture->BuildGraph(graph);
+              }),
+      draft_graphs_(backend_->buffer_type(), MakeSetting(),
+                    kTensorsPerLayer + kTensorsBeside,
+                    [this](GraphBuilder* graph) {
+                      parts_.architecture->BuildDraftGraph(graph);
+                    }) {
+  for (uint32_t i = 0; i < parts.cache.layers; ++i) {
     layers_.push_back({&attention_, i});
   }
 }
 
-GgmlForward::~GgmlForward() {
-  if (context_ != nullptr) ggml_free(context_);
-  if (allocator_ != nullptr) ggml_gallocr_free(allocator_);
+// Addresses of members that are filled later are fine: graphs come later.
+GraphSetting GgmlForward::MakeSetting() {
+  GraphSetting setting;
+  setting.hp = &parts_.hp;
+  setting.weights = parts_.weights;
+  setting.layers = &layers_;
+  setting.matmul = matmul_;
+  setting.rows = &rows_;
+  if (parts_.mtp != nullptr) {
+    setting.draft_weights = &parts_.mtp->weights();
+    setting.draft_output = parts_.mtp->output();
+    setting.hidden_rows = &hidden_rows_;
+  }
+  return setting;
+}
+
+float* GgmlForward::Tail(uint32_t block) const {
+  const CacheShape& cache = parts_.cache;
+  return reinterpret_cast<float*>(cache.arena + block * cache.block_bytes +
+                                  cache.ContentBytes());
+}
+
+const float* GgmlForward::HiddenBefore(
+    uint32_t position, std::span<const uint32_t> block_table) const {
+  return position == 0 ? no_hidden_.data()
+                       : Tail(block_table[(position - 1) / kBlockTokens]);
+}
+
+void GgmlForward::AddRun(std::span<const TokenId> tokens,
+                         uint32_t start_position,
+                         std::span<const uint32_t> block_table) {
+  RowRun run;
+  run.first_row = static_cast<uint32_t>(tokens_.size());
+  run.rows = static_cast<uint32_t>(tokens.size());
+  run.start_position = start_position;
+  run.block_table = block_table;
+  runs_.push_back(run);
+  for (uint32_t i = 0; i < run.rows; ++i) {
+    tokens_.push_back(tokens[i]);
+    positions_.push_back(static_cast<int32_t>(start_position + i));
+  }
 }
 
 StepShape GgmlForward::Flatten(const StepBatch& batch) {
@@ -75,66 +123,107 @@ StepShape GgmlForward::Flatten(const StepBatch& batch) {
   logit_rows_.clear();
   runs_.clear();
   for (const SequenceRows& sequence : batch.sequences) {
-    RowRun run;
-    run.first_row = tokens_.size();
-    run.rows = sequence.tokens.size();
-    run.start_position = sequence.start_position;
-    run.block_table = sequence.block_table;
-    runs_.push_back(run);
-    for (uint32_t i = 0; i < run.rows; ++i) {
-      tokens_.push_back(sequence.tokens[i]);
-      positions_.push_back(static_cast<int32_t>(run.start_position + i));
-    }
+    AddRun(sequence.tokens, sequence.start_position, sequence.block_table);
+    const RowRun& run = runs_.back();
     for (uint32_t i = run.rows - sequence.logit_rows; i < run.rows; ++i) {
       logit_rows_.push_back(static_cast<int32_t>(run.first_row + i));
     }
   }
   attention_.SetStep(runs_);
+  if (drafts()) {
+    hidden_rows_.before.assign(tokens_.size(), nullptr);
+    tables_.clear();
+    for (const RowRun& run : runs_) {
+      hidden_rows_.before[run.first_row] =
+          HiddenBefore(run.start_position, run.block_table);
+      tables_.emplace_back(run.block_table.begin(), run.block_table.end());
+    }
+  }
   return {static_cast<uint32_t>(tokens_.size()),
           static_cast<uint32_t>(logit_rows_.size())};
 }
 
-absl::Status GgmlForward::PrepareGraph(const StepShape& shape) {
-  if (context_ != nullptr && shape == shape_) return absl::OkStatus();
-  builder_.reset();
-  if (context_ != nullptr) ggml_free(context_);
-  const size_t tensors = hp_.layers * kTensorsPerLayer + kTensorsBeside;
-  context_ = ggml_init({/*mem_size=*/tensors * ggml_tensor_overhead() +
-                            ggml_graph_overhead_custom(tensors, false),
-                        /*mem_buffer=*/nullptr, /*no_alloc=*/true});
-  if (context_ == nullptr) {
-    return absl::InternalError("no memory for a ggml graph");
+StepShape GgmlForward::Flatten(std::span<const DraftRow> rows) {
+  tokens_.clear();
+  positions_.clear();
+  runs_.clear();
+  hidden_rows_.before.clear();
+  for (const DraftRow& row : rows) {
+    AddRun({&row.token, 1}, row.position, row.block_table);
+    hidden_rows_.before.push_back(
+        row.hidden.empty() ? HiddenBefore(row.position, row.block_table)
+                           : row.hidden.data());
   }
-  graph_ = ggml_new_graph_custom(context_, tensors, false);
-  builder_ = std::make_unique<GraphBuilder>(hp_, *weights_, &layers_, matmul_,
-                                            &rows_, shape, context_, graph_);
-  architecture_->BuildGraph(builder_.get());
-  if (!ggml_gallocr_alloc_graph(allocator_, graph_)) {
-    ggml_free(context_);
-    context_ = nullptr;
-    return absl::InternalError(
-        absl::StrCat("no memory for the activations of ", shape.rows, " rows"));
-  }
-  shape_ = shape;
-  return absl::OkStatus();
+  attention_.SetStep(runs_);
+  return {static_cast<uint32_t>(rows.size()), 0};
+}
+
+absl::Status GgmlForward::Compute(const StepGraph& graph) {
+  Fill(graph.builder().tokens(), tokens_);
+  Fill(graph.builder().positions(), positions_);
+  Fill(graph.builder().logit_row_ids(), logit_rows_);
+  return backend_->Compute(graph.graph());
 }
 
 absl::StatusOr<StepLogits> GgmlForward::Run(const StepBatch& batch) {
   const StepShape shape = Flatten(batch);
   StepLogits logits;
-  logits.vocabulary = hp_.vocabulary;
+  logits.vocabulary = parts_.hp.vocabulary;
+  hidden_ = nullptr;
   if (shape.rows == 0) return logits;
-  BATON_RETURN_IF_ERROR(PrepareGraph(shape));
-  Fill(builder_->tokens(), tokens_);
-  Fill(builder_->positions(), positions_);
-  Fill(builder_->logit_row_ids(), logit_rows_);
-  BATON_RETURN_IF_ERROR(backend_->Compute(graph_));
-  if (const ggml_tensor* result = builder_->logits(); result != nullptr) {
+  BATON_ASSIGN_OR_RETURN(const StepGraph* graph, graphs_.Get(shape));
+  BATON_RETURN_IF_ERROR(Compute(*graph));
+  if (const ggml_tensor* result = graph->builder().logits();
+      result != nullptr) {
     logits.values = std::span<const float>(
         static_cast<const float*>(result->data),
-        static_cast<size_t>(shape.logit_rows) * hp_.vocabulary);
+        static_cast<size_t>(shape.logit_rows) * parts_.hp.vocabulary);
+  }
+  if (const ggml_tensor* hidden = graph->builder().hidden();
+      hidden != nullptr) {
+    hidden_ = static_cast<const float*>(hidden->data);
   }
   return logits;
+}
+
+void GgmlForward::Keep(size_t index, uint32_t rows) {
+  if (hidden_ == nullptr || rows == 0) return;
+  const RowRun& run = runs_[index];
+  const size_t embedding = parts_.hp.embedding;
+  const uint32_t end = run.start_position + rows;
+  // The last kept position of each block.
+  for (uint32_t next = run.start_position; next < end;) {
+    const uint32_t block = next / kBlockTokens;
+    next = std::min(end, (block + 1) * kBlockTokens);
+    const size_t row = run.first_row + (next - 1 - run.start_position);
+    std::copy_n(hidden_ + row * embedding, embedding,
+                Tail(tables_[index][block]));
+  }
+}
+
+absl::StatusOr<DraftStep> GgmlForward::RunDraft(
+    std::span<const DraftRow> rows) {
+  DraftStep step;
+  if (rows.empty()) return step;
+  const StepShape shape = Flatten(rows);
+  hidden_ = nullptr;
+  BATON_ASSIGN_OR_RETURN(const StepGraph* graph, draft_graphs_.Get(shape));
+  logit_rows_.clear();
+  BATON_RETURN_IF_ERROR(Compute(*graph));
+  const ggml_tensor* logits = graph->builder().logits();
+  const size_t vocabulary = static_cast<size_t>(logits->ne[0]);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::span<const float> row(
+        static_cast<const float*>(logits->data) + i * vocabulary, vocabulary);
+    const size_t best = static_cast<size_t>(
+        std::max_element(row.begin(), row.end()) - row.begin());
+    step.tokens.push_back(parts_.mtp->token(static_cast<uint32_t>(best)));
+    step.probabilities.push_back(1.0f / ExpSum(row, row[best]));
+  }
+  const ggml_tensor* hidden = graph->builder().hidden();
+  const float* values = static_cast<const float*>(hidden->data);
+  step.hidden.assign(values, values + ggml_nelements(hidden));
+  return step;
 }
 
 }  // namespace baton::worker

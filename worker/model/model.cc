@@ -21,6 +21,7 @@
 #include "worker/kernels/attention/paged_attention.h"
 #include "worker/model/file_digest.h"
 #include "worker/model/ggml_forward.h"
+#include "worker/model/mtp_head.h"
 
 namespace baton::worker {
 namespace {
@@ -47,9 +48,10 @@ std::string MainType(const gguf::GgufHeader& header) {
       ggml_type_name(static_cast<ggml_type>(largest->first)));
 }
 
-CacheShape MakeShape(const Hyperparameters& hp, KvType kv_type) {
+CacheShape MakeShape(const Hyperparameters& hp, KvType kv_type,
+                     uint32_t layers) {
   CacheShape shape;
-  shape.layers = hp.layers;
+  shape.layers = layers;
   shape.heads = hp.heads;
   shape.kv_heads = hp.kv_heads;
   shape.head_dim = hp.head_dim;
@@ -72,10 +74,34 @@ std::string GgmlMatrices(const gguf::GgufHeader& header) {
   });
 }
 
+kvstore::KvGroup RowGroup(const std::string& name, const Hyperparameters& hp,
+                          KvType kv_type, uint32_t layers) {
+  kvstore::KvGroup group;
+  group.name = name;
+  group.kind = "full_suffix";
+  group.dtype = KvTypeName(kv_type);
+  group.layers = layers;
+  group.kv_heads = hp.kv_heads;
+  group.head_dim = hp.head_dim;
+  group.block_bytes = MakeShape(hp, kv_type, layers).ContentBytes();
+  return group;
+}
+
+// One hidden row in each block.
+kvstore::KvGroup TailGroup(const Hyperparameters& hp) {
+  kvstore::KvGroup group;
+  group.name = "tail";
+  group.kind = "latest_snapshot";
+  group.dtype = "f32";
+  group.head_dim = hp.embedding;
+  group.block_bytes = uint64_t{hp.embedding} * sizeof(float);
+  return group;
+}
+
 kvstore::KvLayout MakeLayout(const kvstore::Digest& digest,
                              const Architecture& architecture,
                              const Hyperparameters& hp, KvType kv_type,
-                             bool ggml_computes) {
+                             bool ggml_computes, const MtpHead* mtp) {
   kvstore::KvLayout layout;
   layout.model_digest = digest;
   layout.architecture = std::string(architecture.name());
@@ -83,15 +109,12 @@ kvstore::KvLayout MakeLayout(const kvstore::Digest& digest,
   layout.numerics_mode = "strict";
   layout.numerics_id = NumericsId(ggml_computes);
   layout.block_tokens = kBlockTokens;
-  kvstore::KvGroup group;
-  group.name = "attn";
-  group.kind = "full_suffix";
-  group.dtype = KvTypeName(kv_type);
-  group.layers = hp.layers;
-  group.kv_heads = hp.kv_heads;
-  group.head_dim = hp.head_dim;
-  group.block_bytes = MakeShape(hp, kv_type).ContentBytes();
-  layout.groups.push_back(group);
+  layout.groups.push_back(RowGroup("attn", hp, kv_type, hp.layers));
+  if (mtp != nullptr) {
+    layout.draft_digest = mtp->digest();
+    layout.groups.push_back(RowGroup("mtp", hp, kv_type, 1));
+    layout.groups.push_back(TailGroup(hp));
+  }
   return layout;
 }
 
@@ -99,8 +122,9 @@ class MappedModel final : public Model {
  public:
   MappedModel(std::unique_ptr<MappedFile> file, HeaderPointer header,
               const Architecture* architecture, const Hyperparameters& hp,
-              std::unique_ptr<Weights> weights, ModelDescription description,
-              const Model::Options& options, bool ggml_computes)
+              std::unique_ptr<Weights> weights, std::unique_ptr<MtpHead> mtp,
+              ModelDescription description, const Model::Options& options,
+              bool ggml_computes)
       : file_(std::move(file)),
         header_(std::move(header)),
         architecture_(architecture),
@@ -108,9 +132,10 @@ class MappedModel final : public Model {
         kv_type_(options.kv_type),
         kernel_form_(options.kernel_form),
         weights_(std::move(weights)),
+        mtp_(std::move(mtp)),
         description_(std::move(description)),
         layout_(MakeLayout(description_.digest, *architecture_, hp_, kv_type_,
-                           ggml_computes)) {}
+                           ggml_computes, mtp_.get())) {}
 
   const ModelDescription& description() const override { return description_; }
   const kvstore::KvLayout& layout() const override { return layout_; }
@@ -121,18 +146,28 @@ class MappedModel final : public Model {
 
   absl::StatusOr<std::unique_ptr<Forward>> CreateForward(
       BlockPool* pool, int threads) const override {
-    const uint64_t wanted = layout_.groups[0].block_bytes;
-    if (pool->block_bytes() != wanted || pool->block_tokens() != kBlockTokens) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the pool's blocks have ", pool->block_bytes(),
-                       " bytes and ", pool->block_tokens(),
-                       " tokens, the model's ", wanted, " and ", kBlockTokens));
+    const uint64_t wanted = layout_.TargetBytes();
+    const uint64_t drafts = layout_.DraftBytes();
+    if (pool->block_bytes() != wanted || pool->draft_bytes() != drafts ||
+        pool->block_tokens() != kBlockTokens) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the pool's blocks have ", pool->block_bytes(), " + ",
+          pool->draft_bytes(), " bytes and ", pool->block_tokens(),
+          " tokens, the model's ", wanted, " + ", drafts, " and ",
+          kBlockTokens));
     }
-    CacheShape cache = MakeShape(hp_, kv_type_);
-    cache.arena = pool->arena();
-    cache.block_bytes = pool->block_bytes();
-    return GgmlForward::Create(architecture_, hp_, weights_.get(), cache,
-                               threads, kernel_form_);
+    ForwardParts parts;
+    parts.architecture = architecture_;
+    parts.hp = hp_;
+    parts.weights = weights_.get();
+    parts.mtp = mtp_.get();
+    parts.cache =
+        MakeShape(hp_, kv_type_, hp_.layers + (mtp_ == nullptr ? 0 : 1));
+    parts.cache.arena = pool->arena();
+    parts.cache.block_bytes = pool->stride();
+    parts.threads = threads;
+    parts.form = kernel_form_;
+    return GgmlForward::Create(parts);
   }
 
  private:
@@ -143,6 +178,7 @@ class MappedModel final : public Model {
   const KvType kv_type_;
   const KernelForm kernel_form_;
   const std::unique_ptr<Weights> weights_;
+  const std::unique_ptr<MtpHead> mtp_;  // null = none
   const ModelDescription description_;
   const kvstore::KvLayout layout_;
 };
@@ -186,6 +222,21 @@ ModelDescription Describe(const std::string& path, const MappedFile& file,
   return description;
 }
 
+// Null if none is asked for.
+absl::StatusOr<std::unique_ptr<MtpHead>> LoadMtp(
+    const Model::Options& options, const MtpHead::Target& target) {
+  if (!options.mtp_path.empty()) {
+    return MtpHead::FromFile(options.mtp_path, options.digest_cache_directory,
+                             target);
+  }
+  if (!options.mtp) return std::unique_ptr<MtpHead>();
+  if (target.hp.draft_layers == 0) {
+    return absl::InvalidArgumentError(
+        "the model has no MTP block, and no file with one is named");
+  }
+  return MtpHead::FromModel(target);
+}
+
 absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file,
                          MappedFile::Open(options.path));
@@ -195,7 +246,12 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
                          ArchitectureOf(*header));
   BATON_ASSIGN_OR_RETURN(const Hyperparameters hp,
                          architecture->ReadHyperparameters(*header));
-  BATON_RETURN_IF_ERROR(CheckTensors(*header, architecture->Tensors(hp)));
+  std::vector<TensorSpec> tensors = architecture->Tensors(hp);
+  if (hp.draft_layers > 0) {
+    const std::vector<TensorSpec> more = architecture->DraftTensors(hp);
+    tensors.insert(tensors.end(), more.begin(), more.end());
+  }
+  BATON_RETURN_IF_ERROR(CheckTensors(*header, tensors));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights,
                          Weights::Create(*header, *file));
   const std::string foreign = GgmlMatrices(*header);
@@ -210,16 +266,23 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
   BATON_ASSIGN_OR_RETURN(
       description.digest,
       FileDigest(*file, options.digest_cache_directory, options.progress));
+  BATON_ASSIGN_OR_RETURN(
+      std::unique_ptr<MtpHead> mtp,
+      LoadMtp(options, {architecture, hp, header.get(), weights.get(),
+                        description.digest}));
   return std::make_unique<MappedModel>(
       std::move(file), std::move(header), architecture, hp, std::move(weights),
-      std::move(description), options, !foreign.empty());
+      std::move(mtp), std::move(description), options, !foreign.empty());
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Load(const Options& options) {
   absl::StatusOr<std::unique_ptr<Model>> model = LoadFile(options);
-  if (model.ok() || absl::StrContains(model.status().message(), options.path)) {
+  const auto names = [&](const std::string& path) {
+    return !path.empty() && absl::StrContains(model.status().message(), path);
+  };
+  if (model.ok() || names(options.path) || names(options.mtp_path)) {
     return model;
   }
   return absl::Status(

@@ -44,6 +44,9 @@ class Model {
     // Of the KV cache. Part of the layout: workers share blocks only where it
     // is equal.
     KvType kv_type = KvType::kF16;
+    // Use the MTP block of the file, or of a file beside it (mtp_path).
+    bool mtp = false;
+    std::string mtp_path;
     // The kernels to compute with. All give the same bits.
     KernelForm kernel_form = BestKernelForm();
     // Called with 0..1 while the file is digested and mapped.
@@ -51,7 +54,8 @@ class Model {
   };
 
   // Errors: kNotFound, kInvalidArgument (one line naming the tensor or key),
-  // kUnimplemented (architecture or type, by name).
+  // kUnimplemented (architecture or type, by name). Also if an MTP block is
+  // asked for and there is none, or it is for another model.
   static absl::StatusOr<std::unique_ptr<Model>> Load(const Options& options);
   virtual ~Model() = default;
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "services/base/ids.h"
+#include "worker/speculation/draft_method.h"
 
 namespace baton::worker {
 
@@ -18,17 +18,28 @@ struct DraftRequest {
   // Committed. Between two requests of a sequence tokens are only appended.
   std::span<const TokenId> tokens;
   uint32_t most = 0;  // at least 1
+  DraftMethods allowed = DraftMethods::All();
+  // Of the sequence's blocks. Positions from tokens.size() - 1 on are the
+  // drafter's to write draft rows to, as far as the table reaches.
+  std::span<const uint32_t> block_table;
+  // Draft rows before tokens.size() - 1, and the hidden row there, are right.
+  bool primed = false;
+};
+
+struct Draft {
+  std::vector<TokenId> tokens;  // empty = nothing to propose
+  DraftMethod method = DraftMethod::kNgram;
 };
 
 // Serves all sequences of a worker. Device thread only.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // For metrics: "ngram", "mtp", …
-  virtual absl::string_view method() const = 0;
-  // One draft for each request: at most `most` tokens of the vocabulary, none
-  // if there is nothing to propose.
-  virtual std::vector<std::vector<TokenId>> Propose(
+  virtual DraftMethods methods() const = 0;
+  // It writes draft rows: block tables should reach `most` rows further.
+  virtual bool writes_rows() const { return false; }
+  // One draft for each request: at most `most` tokens of the vocabulary.
+  virtual std::vector<Draft> Propose(
       std::span<const DraftRequest> requests) = 0;
   // The sequence has ended; nothing of it may be kept. Unknown ones are fine.
   virtual void Forget(SequenceId sequence) = 0;

@@ -60,12 +60,20 @@ std::vector<TokenId> SuffixIndex::Continuation(std::span<const TokenId> tokens,
   return draft;
 }
 
-std::vector<std::vector<TokenId>> NgramDrafter::Propose(
+DraftMethods NgramDrafter::methods() const {
+  DraftMethods methods;
+  methods.Add(DraftMethod::kNgram);
+  return methods;
+}
+
+std::vector<Draft> NgramDrafter::Propose(
     std::span<const DraftRequest> requests) {
-  std::vector<std::vector<TokenId>> drafts;
-  for (const DraftRequest& request : requests) {
-    drafts.push_back(
-        indexes_[request.sequence].Continuation(request.tokens, request.most));
+  std::vector<Draft> drafts(requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const DraftRequest& request = requests[i];
+    if (!request.allowed.Has(DraftMethod::kNgram)) continue;
+    drafts[i].tokens =
+        indexes_[request.sequence].Continuation(request.tokens, request.most);
   }
   return drafts;
 }

@@ -37,9 +37,8 @@ class SuffixIndex {
 
 class NgramDrafter final : public Drafter {
  public:
-  absl::string_view method() const override { return "ngram"; }
-  std::vector<std::vector<TokenId>> Propose(
-      std::span<const DraftRequest> requests) override;
+  DraftMethods methods() const override;
+  std::vector<Draft> Propose(std::span<const DraftRequest> requests) override;
   void Forget(SequenceId sequence) override { indexes_.erase(sequence); }
 
  private:

@@ -62,15 +62,36 @@ TEST(KvLayoutTest, EveryDifferenceOfTheTargetIsFatalBothWays) {
   }
 }
 
-TEST(KvLayoutTest, ADraftGroupMayBeMissingButNotDiffer) {
+TEST(KvLayoutTest, DraftGroupsMayDifferAndHaveAFingerprintOfTheirOwn) {
   KvLayout drafting = Layout();
   drafting.groups.push_back({"mtp", "full_suffix", "f16", 1, 3, 64, 49152});
+  drafting.groups.push_back(
+      {"tail", "latest_snapshot", "f32", 0, 0, 576, 2304});
   EXPECT_TRUE(CheckCompatible(Layout(), drafting).ok());
   EXPECT_TRUE(CheckCompatible(drafting, Layout()).ok());
   EXPECT_EQ(drafting.Fingerprint(), Layout().Fingerprint());
+  EXPECT_NE(drafting.DraftFingerprint(), Layout().DraftFingerprint());
+  EXPECT_EQ(drafting.TargetBytes(), Layout().TargetBytes());
+  EXPECT_EQ(drafting.DraftBytes(), 49152u + 2304u);
+  EXPECT_EQ(Layout().DraftBytes(), 0u);
   KvLayout other = drafting;
   other.groups[1].dtype = "f32";
-  EXPECT_FALSE(CheckCompatible(drafting, other).ok());
+  EXPECT_TRUE(CheckCompatible(drafting, other).ok());
+  EXPECT_NE(drafting.DraftFingerprint(), other.DraftFingerprint());
+  other = drafting;
+  other.draft_digest = Sha256("another head");
+  EXPECT_TRUE(CheckCompatible(drafting, other).ok());
+  EXPECT_EQ(drafting.Fingerprint(), other.Fingerprint());
+  EXPECT_NE(drafting.DraftFingerprint(), other.DraftFingerprint());
+}
+
+TEST(KvLayoutTest, DraftKeysDependOnTheBlockAndTheHead) {
+  const BlockKey a = Sha256("a"), b = Sha256("b");
+  const Digest head = Sha256("head"), other = Sha256("other");
+  EXPECT_EQ(DraftKey(head, a), DraftKey(head, a));
+  EXPECT_NE(DraftKey(head, a), DraftKey(head, b));
+  EXPECT_NE(DraftKey(head, a), DraftKey(other, a));
+  EXPECT_NE(DraftKey(head, a), a);
 }
 
 TEST(KvLayoutTest, APartialBlockHasItsShareOfTheBytes) {

@@ -131,7 +131,7 @@ TEST(SpeculationTest, RightDraftsSaveTheirSteps) {
   const SequenceTimings timings = observer->Get().timings;
   EXPECT_EQ(timings.drafted_tokens, 9u);
   EXPECT_EQ(timings.accepted_tokens, 9u);
-  const std::string labels = "{method=\"replay\",model_name=\"fake\"";
+  const std::string labels = "{method=\"ngram\",model_name=\"fake\"";
   EXPECT_EQ(bench.Metric("baton_spec_decode_drafts_total" + labels + "}"), 3);
   EXPECT_EQ(bench.Metric("baton_spec_decode_draft_tokens_total" + labels + "}"),
             9);

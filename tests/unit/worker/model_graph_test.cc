@@ -38,9 +38,13 @@ class BuiltGraph {
                                 ggml_graph_overhead_custom(kTensors, false),
                             nullptr, /*no_alloc=*/true})),
         graph_(ggml_new_graph_custom(context_, kTensors, false)) {
-    GraphBuilder builder(hp_, *weights_, &layers_,
-                         &MatMulFormsOf(KernelForm::kScalar), &rows_, shape,
-                         context_, graph_);
+    GraphSetting setting;
+    setting.hp = &hp_;
+    setting.weights = weights_.get();
+    setting.layers = &layers_;
+    setting.matmul = &MatMulFormsOf(KernelForm::kScalar);
+    setting.rows = &rows_;
+    GraphBuilder builder(setting, shape, context_, graph_);
     architecture_->BuildGraph(&builder);
   }
   ~BuiltGraph() { ggml_free(context_); }
