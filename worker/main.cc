@@ -240,8 +240,7 @@ class Worker {
     runtime.lease_ttl = options_.lease_ttl;
     runtime.draft_methods = draft_methods();
     runtime.most_drafts = options_.draft_max;
-    runtime.least_draft_probability =
-        static_cast<float>(options_.draft_p_min);
+    runtime.least_draft_probability = static_cast<float>(options_.draft_p_min);
     runtime.epoch = epoch_;
     BATON_ASSIGN_OR_RETURN(
         runtime_, WorkerRuntime::Create(runtime, model_.get(), store_.get(),

@@ -40,6 +40,9 @@ struct Gate {
   int chunk;
   std::vector<Cell> cells;
   uint32_t max_tokens;
+  // Of the cluster's workers. Speculation changes no token: half of the gates
+  // have it.
+  std::vector<std::string> draft_flags;
 };
 
 std::vector<TokenRequest> Requests(const Gate& gate, const Cell& cell) {
@@ -81,9 +84,10 @@ class ByteGate : public testing::TestWithParam<Gate> {
                     "--kv-memory", "512MiB",
                     absl::StrCat("--worker-flag=--max-batch-tokens=",
                                  one ? 512 : gate.chunk)};
-    // Speculation changes no token: half of the gates have it.
-    if (!one && gate.threads == 2) {
-      options.more.push_back("--worker-flag=--draft-mode=ngram");
+    if (!one) {
+      for (const std::string& flag : gate.draft_flags) {
+        options.more.push_back("--worker-flag=" + flag);
+      }
     }
     auto cluster = ClusterProcess::Start(options);
     EXPECT_TRUE(cluster.ok()) << cluster.status();
@@ -196,19 +200,31 @@ std::vector<Cell> PairwiseCells(int which) {
 }
 
 std::vector<Gate> Gates() {
-  const std::string tiny =
-      std::string(BATON_MODELS_DIR) + "/tiny-qwen3-Q4_K.gguf";
+  const std::string models(BATON_MODELS_DIR);
+  const std::vector<std::string> drafts = {"--draft-mode=ngram,mtp",
+                                           "--draft-max=4"};
   std::vector<Gate> gates;
   for (int threads : {1, 2}) {
     for (int chunk : {48, 512}) {
-      gates.push_back({absl::StrCat("tiny_t", threads, "_c", chunk), tiny,
-                       threads, chunk, AllCells(), 24});
+      Gate gate{absl::StrCat("tiny_t", threads, "_c", chunk),
+                models + "/tiny-qwen3-Q4_K.gguf",
+                threads,
+                chunk,
+                AllCells(),
+                24,
+                {}};
+      if (threads == 2) {
+        gate.model = models + "/tiny-qwen3-mtp-Q4_K.gguf";
+        gate.draft_flags = drafts;
+      }
+      gates.push_back(gate);
     }
   }
   gates.push_back(
-      {"smollm2_t1_c512", BATON_DEMO_MODEL, 1, 512, PairwiseCells(0), 12});
-  gates.push_back(
-      {"smollm2_t2_c48", BATON_DEMO_MODEL, 2, 48, PairwiseCells(1), 12});
+      {"smollm2_t1_c512", BATON_DEMO_MODEL, 1, 512, PairwiseCells(0), 12, {}});
+  gates.push_back({"smollm2_t2_c48", BATON_DEMO_MODEL, 2, 48, PairwiseCells(1),
+                   12, drafts});
+  gates.back().draft_flags.push_back("--mtp-model=" BATON_DEMO_MTP);
   return gates;
 }
 

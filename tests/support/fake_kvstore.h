@@ -44,6 +44,11 @@ class FakeKvStore final : public KvStoreClient {
     MutexLock lock(&mutex_);
     publish_fault_ = std::move(status);
   }
+  // Publishing `key` fails for want of room.
+  void RefuseKey(const BlockKey& key) {
+    MutexLock lock(&mutex_);
+    refused_keys_.insert(key);
+  }
   // Damages the stored bytes of `key`. False: not there.
   bool FlipByte(const BlockKey& key) {
     MutexLock lock(&mutex_);
@@ -145,6 +150,9 @@ class FakeKvStore final : public KvStoreClient {
     if (absl::Status status = Here(); !status.ok()) return status;
     if (absl::Status status = Known(lease); !status.ok()) return status;
     if (!publish_fault_.ok()) return publish_fault_;
+    if (refused_keys_.contains(key)) {
+      return absl::ResourceExhaustedError("no room for this key");
+    }
     leases_[lease.id].keys.insert(key);
     auto it = objects_.find(key);
     if (it != objects_.end()) {
@@ -242,6 +250,7 @@ class FakeKvStore final : public KvStoreClient {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status publish_fault_ ABSL_GUARDED_BY(mutex_);
+  std::set<BlockKey> refused_keys_ ABSL_GUARDED_BY(mutex_);
   Epoch epoch_ ABSL_GUARDED_BY(mutex_){7};
   uint64_t last_lease_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t last_generation_ ABSL_GUARDED_BY(mutex_) = 0;

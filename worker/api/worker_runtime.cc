@@ -55,6 +55,7 @@ absl::Status WorkerRuntime::BuildEngine(telemetry::MetricsRegistry* metrics) {
   const kvstore::KvLayout& layout = model_->layout();
   BATON_ASSIGN_OR_RETURN(context_.shape,
                          BlockShape::Of(layout.groups[0], layout.block_tokens));
+  BATON_ASSIGN_OR_RETURN(context_.drafts, DraftShape::Of(layout));
   BlockPool::Options pool;
   pool.block_bytes = layout.TargetBytes();
   pool.draft_bytes = layout.DraftBytes();
@@ -129,9 +130,9 @@ absl::Status WorkerRuntime::BuildHandoff(kvstore::KvStoreClient* store,
         std::make_unique<LeaseBook>(LeaseBook::Options{options_.lease_ttl},
                                     store_.get(), heartbeats_.get());
   }
-  restorer_ =
-      std::make_unique<PrefixRestorer>(pool_.get(), store_.get(), leases_.get(),
-                                       fetchers_.get(), handoff_metrics_.get());
+  restorer_ = std::make_unique<PrefixRestorer>(
+      pool_.get(), store_.get(), leases_.get(), fetchers_.get(),
+      handoff_metrics_.get(), context_.drafts);
   BATON_ASSIGN_OR_RETURN(
       importer_, HandoffImporter::Create(
                      pool_.get(), store_.get(), leases_.get(), fetchers_.get(),

@@ -157,6 +157,7 @@ void DecodeRun::StartPublisher(RestoredPrefix* prefix) {
   options.max_queued =
       PublishQueue(spec_.prompt.size(), context_.layout->block_tokens);
   options.shape = context_.shape;
+  options.drafts = context_.drafts;
   auto publishing = BlockPublisher::Create(
       options, context_.store, context_.leases, context_.publishes,
       context_.metrics, std::move(prefix->lease), std::move(prefix->present));

@@ -209,7 +209,8 @@ void DeviceLoop::Complete(size_t index, const StepPlan::Rows& rows,
           absl::StrCat("sampling: ", sampled.status().message()));
       break;
     }
-    const bool as_drafted = used < drafts && sampled->token == draft.tokens[used];
+    const bool as_drafted =
+        used < drafts && sampled->token == draft.tokens[used];
     ++used;
     accepted += as_drafted ? 1 : 0;
     const auto reason =

@@ -75,9 +75,8 @@ EngineMetrics::DraftMetrics EngineMetrics::MakeDraftMetrics(
       {"model_name", model_name},
       {"method", std::string(DraftMethodName(method))}};
   DraftMetrics metrics;
-  metrics.verified =
-      registry->GetCounter("baton_spec_decode_drafts_total",
-                           "Steps that verified a draft", labels);
+  metrics.verified = registry->GetCounter(
+      "baton_spec_decode_drafts_total", "Steps that verified a draft", labels);
   metrics.drafted =
       registry->GetCounter("baton_spec_decode_draft_tokens_total",
                            "Drafted tokens that were verified", labels);

@@ -66,7 +66,7 @@ class EngineMetrics {
   telemetry::Histogram* decode_time_;
   // By method, of those that the worker drafts with.
   std::map<DraftMethod, DraftMetrics> drafts_;
-  uint64_t evictions_seen_ = 0;                   // device thread only
+  uint64_t evictions_seen_ = 0;  // device thread only
 };
 
 }  // namespace baton::worker

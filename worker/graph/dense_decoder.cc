@@ -34,9 +34,8 @@ class KeyReader {
     absl::StatusOr<uint64_t> value = header_.Unsigned(Name(key));
     if (!value.ok()) return Missing(value.status());
     if (*value < min || *value > max) {
-      return absl::InvalidArgumentError(absl::StrCat("GGUF key ", Name(key),
-                                                     " is ", *value, ", not ",
-                                                     min, " to ", max));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "GGUF key ", Name(key), " is ", *value, ", not ", min, " to ", max));
     }
     return static_cast<uint32_t>(*value);
   }
@@ -156,9 +155,8 @@ absl::Status ReadHeads(const KeyReader& keys, Hyperparameters* hp) {
 // block_count counts the MTP block too.
 absl::Status ReadDraftLayers(const KeyReader& keys, Hyperparameters* hp) {
   if (!keys.Has("nextn_predict_layers")) return absl::OkStatus();
-  BATON_ASSIGN_OR_RETURN(
-      const uint64_t layers,
-      keys.SizeFrom("nextn_predict_layers", 0, kMaxLayers));
+  BATON_ASSIGN_OR_RETURN(const uint64_t layers,
+                         keys.SizeFrom("nextn_predict_layers", 0, kMaxLayers));
   if (layers > 1) {
     return absl::UnimplementedError(
         absl::StrCat("GGUF key ", keys.Name("nextn_predict_layers"), " is ",

@@ -70,7 +70,8 @@ ggml_tensor* GraphBuilder::Multiply(ggml_tensor* x, ggml_tensor* weight) {
 ggml_tensor* GraphBuilder::Quantised(ggml_tensor* x, ActivationFormat format) {
   if (format == ActivationFormat::kFloats) return x;
   ggml_tensor*& rounded = quantised_[{x, format}];
-  if (rounded == nullptr) rounded = QuantiseOp(context_, x, format, setting_.matmul);
+  if (rounded == nullptr)
+    rounded = QuantiseOp(context_, x, format, setting_.matmul);
   return rounded;
 }
 
@@ -112,8 +113,8 @@ ggml_tensor* GraphBuilder::GatedFeedForward(uint32_t layer, ggml_tensor* x) {
   const auto name = [&](const char* what) { return LayerTensor(layer, what); };
   ggml_tensor* gate = Linear(x, name("ffn_gate.weight"), name("ffn_gate.bias"));
   ggml_tensor* up = Linear(x, name("ffn_up.weight"), name("ffn_up.bias"));
-  return Linear(SwiGluOp(context_, gate, up, setting_.rows), name("ffn_down.weight"),
-                name("ffn_down.bias"));
+  return Linear(SwiGluOp(context_, gate, up, setting_.rows),
+                name("ffn_down.weight"), name("ffn_down.bias"));
 }
 
 ggml_tensor* GraphBuilder::TakeLogitRows(ggml_tensor* x) {

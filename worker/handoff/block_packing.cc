@@ -71,4 +71,52 @@ absl::Status UnpackRows(const BlockShape& shape,
   return absl::OkStatus();
 }
 
+absl::StatusOr<DraftShape> DraftShape::Of(const kvstore::KvLayout& layout) {
+  DraftShape shape;
+  for (const kvstore::KvGroup& group : layout.groups) {
+    if (group.name == "mtp") {
+      BATON_ASSIGN_OR_RETURN(shape.rows,
+                             BlockShape::Of(group, layout.block_tokens));
+    } else if (group.name == "tail") {
+      shape.tail_bytes = group.block_bytes;
+    }
+  }
+  if (shape.PayloadBytes(layout.block_tokens) != layout.DraftBytes()) {
+    return absl::InvalidArgumentError("the draft groups are not mtp and tail");
+  }
+  shape.fingerprint = layout.DraftFingerprint();
+  return shape;
+}
+
+absl::StatusOr<std::vector<std::byte>> PackDraft(
+    const DraftShape& shape, std::span<const std::byte> block,
+    uint32_t tokens) {
+  if (block.size() != shape.PayloadBytes(shape.rows.block_tokens)) {
+    return absl::InvalidArgumentError("draft rows of another size");
+  }
+  BATON_ASSIGN_OR_RETURN(
+      std::vector<std::byte> payload,
+      PackRows(shape.rows, block.first(block.size() - shape.tail_bytes),
+               tokens));
+  const auto tail = block.last(shape.tail_bytes);
+  payload.insert(payload.end(), tail.begin(), tail.end());
+  return payload;
+}
+
+absl::Status UnpackDraft(const DraftShape& shape,
+                         std::span<const std::byte> payload, uint32_t tokens,
+                         std::span<std::byte> block) {
+  if (block.size() != shape.PayloadBytes(shape.rows.block_tokens) ||
+      payload.size() < shape.tail_bytes) {
+    return absl::InvalidArgumentError("draft rows of another size");
+  }
+  const size_t rows = payload.size() - shape.tail_bytes;
+  BATON_RETURN_IF_ERROR(
+      UnpackRows(shape.rows, payload.first(rows), tokens,
+                 block.first(block.size() - shape.tail_bytes)));
+  std::memcpy(block.last(shape.tail_bytes).data(), payload.data() + rows,
+              shape.tail_bytes);
+  return absl::OkStatus();
+}
+
 }  // namespace baton::worker

@@ -41,6 +41,29 @@ absl::Status UnpackRows(const BlockShape& shape,
                         std::span<const std::byte> payload, uint32_t tokens,
                         std::span<std::byte> block);
 
+// The draft groups of a block: the rows of "mtp", then the hidden row of
+// "tail". They travel as one object, rows packed as above.
+struct DraftShape {
+  // KvLayout::DraftFingerprint, for their keys.
+  kvstore::Digest fingerprint;
+  BlockShape rows;
+  uint64_t tail_bytes = 0;
+
+  // Empty if `layout` has no draft groups. Errors: as BlockShape::Of.
+  static absl::StatusOr<DraftShape> Of(const kvstore::KvLayout& layout);
+  bool empty() const { return tail_bytes == 0; }
+  uint64_t PayloadBytes(uint32_t tokens) const {
+    return rows.PayloadBytes(tokens) + tail_bytes;
+  }
+};
+
+// As PackRows and UnpackRows; `block`: BlockRef::draft_bytes.
+absl::StatusOr<std::vector<std::byte>> PackDraft(
+    const DraftShape& shape, std::span<const std::byte> block, uint32_t tokens);
+absl::Status UnpackDraft(const DraftShape& shape,
+                         std::span<const std::byte> payload, uint32_t tokens,
+                         std::span<std::byte> block);
+
 }  // namespace baton::worker
 
 #endif  // BATON_WORKER_HANDOFF_BLOCK_PACKING_H_

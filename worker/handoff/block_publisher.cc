@@ -37,10 +37,15 @@ void BlockPublisher::Add(uint32_t index, const kvstore::BlockKey& key,
   std::deque<Queued> dropped;  // freed outside the lock
   {
     MutexLock lock(&mutex_);
-    if (stopped_ || finishing_ || blocks_.contains(index)) return;
+    if (stopped_ || finishing_) return;
+    const bool target = !blocks_.contains(index);
+    const bool draft =
+        !options_.drafts.empty() && block.primed() && !drafts_.contains(index);
+    if (!target && !draft) return;
     if (queue_.size() < options_.max_queued) {
-      blocks_[index] = std::nullopt;
-      queue_.push_back({index, key, block});
+      if (target) blocks_[index] = std::nullopt;
+      if (draft) drafts_[index] = std::nullopt;
+      queue_.push_back({index, key, block, target, draft});
       ScheduleLocked();
       return;
     }
@@ -120,13 +125,32 @@ absl::Status BlockPublisher::EnsureLease() {
 absl::Status BlockPublisher::PublishBlock(const Queued& queued) {
   BATON_RETURN_IF_ERROR(EnsureLease());
   if (lease_->lost()) return absl::AbortedError("lease lost");
-  BATON_ASSIGN_OR_RETURN(
-      kvstore::ObjectInfo object,
-      store_->Publish(lease_->lease(), queued.key, queued.block.bytes(),
-                      /*ephemeral=*/false));
-  MutexLock lock(&mutex_);
-  blocks_[queued.index] = object;
+  if (queued.target) {
+    BATON_ASSIGN_OR_RETURN(
+        kvstore::ObjectInfo object,
+        store_->Publish(lease_->lease(), queued.key, queued.block.bytes(),
+                        /*ephemeral=*/false));
+    MutexLock lock(&mutex_);
+    blocks_[queued.index] = object;
+  }
+  if (queued.draft) {
+    const auto object = PublishDraft(queued.key, queued.block.draft_bytes(),
+                                     /*ephemeral=*/false);
+    MutexLock lock(&mutex_);
+    drafts_[queued.index] = object;
+  }
   return absl::OkStatus();
+}
+
+std::optional<kvstore::ObjectInfo> BlockPublisher::PublishDraft(
+    const kvstore::BlockKey& key, std::span<const std::byte> payload,
+    bool ephemeral) {
+  auto object = store_->Publish(
+      lease_->lease(), kvstore::DraftKey(options_.drafts.fingerprint, key),
+      payload, ephemeral);
+  if (object.ok()) return *object;
+  metrics_->PublishFailure(CauseOf(object.status()))->Increment();
+  return std::nullopt;
 }
 
 bool BlockPublisher::CompleteLocked() const {
@@ -153,8 +177,15 @@ void BlockPublisher::PublishTail() {
     BATON_ASSIGN_OR_RETURN(kvstore::ObjectInfo object,
                            store_->Publish(lease_->lease(), tail->key, payload,
                                            /*ephemeral=*/true));
+    HandoffBlock published = {object, tail->tokens, std::nullopt};
+    if (!options_.drafts.empty() && tail->block.primed()) {
+      BATON_ASSIGN_OR_RETURN(
+          payload,
+          PackDraft(options_.drafts, tail->block.draft_bytes(), tail->tokens));
+      published.draft = PublishDraft(tail->key, payload, /*ephemeral=*/true);
+    }
     MutexLock lock(&mutex_);
-    tail_object_ = object;
+    tail_object_ = published;
     return absl::OkStatus();
   };
   if (absl::Status status = publish(); !status.ok()) Fail(status);
@@ -180,10 +211,15 @@ void BlockPublisher::Conclude() {
     for (uint32_t i = 0; i < full_blocks_; ++i) {
       auto it = blocks_.find(i);
       if (it == blocks_.end() || !it->second.has_value()) break;
-      prefix.blocks.push_back({*it->second, options_.shape.block_tokens});
+      HandoffBlock block = {*it->second, options_.shape.block_tokens,
+                            std::nullopt};
+      if (auto draft = drafts_.find(i); draft != drafts_.end()) {
+        block.draft = draft->second;
+      }
+      prefix.blocks.push_back(block);
     }
     if (tail_object_.has_value()) {
-      prefix.blocks.push_back({*tail_object_, tail_->tokens});
+      prefix.blocks.push_back(*tail_object_);
     }
     stopped_ = true;
     tail.swap(tail_);

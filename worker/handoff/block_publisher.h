@@ -41,6 +41,8 @@ class BlockPublisher : public std::enable_shared_from_this<BlockPublisher> {
     // Blocks that wait; one more is dropped, which ends publishing.
     size_t max_queued = 64;
     BlockShape shape;
+    // Of primed blocks the draft rows are published too, if this is not empty.
+    DraftShape drafts;
   };
   // The end of a prompt that does not fill a block.
   struct Tail {
@@ -58,8 +60,9 @@ class BlockPublisher : public std::enable_shared_from_this<BlockPublisher> {
       std::unique_ptr<HeldLease> lease,
       std::vector<kvstore::ObjectInfo> present);
 
-  // Queues full block `index`. Ignored if it was queued before or is present,
-  // or after a failure, Stop or Finish. Never blocks.
+  // Queues full block `index`. Ignored if it was queued before, or after a
+  // failure, Stop or Finish; of a block that is present only the draft rows
+  // are published. Never blocks.
   void Add(uint32_t index, const kvstore::BlockKey& key, const BlockRef& block);
 
   // Publishes what is queued, then `tail` as an ephemeral object if all
@@ -77,6 +80,8 @@ class BlockPublisher : public std::enable_shared_from_this<BlockPublisher> {
     uint32_t index;
     kvstore::BlockKey key;
     BlockRef block;
+    bool target;  // what is to be published of it
+    bool draft;
   };
 
   BlockPublisher(const Options& options, kvstore::KvStoreClient* store,
@@ -88,6 +93,10 @@ class BlockPublisher : public std::enable_shared_from_this<BlockPublisher> {
   void Drain();
   std::optional<Queued> TakeNext();
   absl::Status PublishBlock(const Queued& queued);
+  // Draft rows are a convenience: the loss is counted, and that is all.
+  std::optional<kvstore::ObjectInfo> PublishDraft(
+      const kvstore::BlockKey& key, std::span<const std::byte> payload,
+      bool ephemeral);
   absl::Status EnsureLease();
   void PublishTail();
   void Fail(const absl::Status& status);
@@ -108,12 +117,15 @@ class BlockPublisher : public std::enable_shared_from_this<BlockPublisher> {
   // By index; nullopt = queued, not yet committed.
   std::map<uint32_t, std::optional<kvstore::ObjectInfo>> blocks_
       ABSL_GUARDED_BY(mutex_);
+  // The same of draft rows.
+  std::map<uint32_t, std::optional<kvstore::ObjectInfo>> drafts_
+      ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
   uint32_t full_blocks_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<Tail> tail_ ABSL_GUARDED_BY(mutex_);
-  std::optional<kvstore::ObjectInfo> tail_object_ ABSL_GUARDED_BY(mutex_);
+  std::optional<HandoffBlock> tail_object_ ABSL_GUARDED_BY(mutex_);
   std::function<void(PublishedPrefix)> done_ ABSL_GUARDED_BY(mutex_);
 };
 

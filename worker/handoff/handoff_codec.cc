@@ -16,6 +16,9 @@ void EncodeLayout(const kvstore::KvLayout& layout, v1::KvLayout* message) {
   message->set_block_tokens(layout.block_tokens);
   message->set_layout_version(kvstore::KvLayout::kVersion);
   message->set_parameters(layout.parameters);
+  if (layout.DraftBytes() > 0) {
+    message->set_draft_digest(layout.draft_digest.Raw());
+  }
   for (const kvstore::KvGroup& group : layout.groups) {
     v1::KvGroup* out = message->add_groups();
     out->set_name(group.name);
@@ -47,6 +50,10 @@ absl::StatusOr<kvstore::KvLayout> DecodeLayout(const v1::KvLayout& message) {
                              group.layers(), group.kv_heads(), group.head_dim(),
                              group.block_bytes()});
   }
+  if (!message.draft_digest().empty()) {
+    BATON_ASSIGN_OR_RETURN(layout.draft_digest,
+                           kvstore::Digest::FromRaw(message.draft_digest()));
+  }
   if (layout.Fingerprint().Raw() != message.fingerprint()) {
     return absl::InvalidArgumentError(
         "cache layout: the fingerprint is not that of its fields");
@@ -75,6 +82,12 @@ void EncodeManifest(const HandoffManifest& manifest,
     out->set_generation(block.object.generation.value());
     out->set_crc32c(block.object.crc32c);
     out->set_payload_bytes(block.object.payload_bytes);
+    if (block.draft.has_value()) {
+      v1::DraftObject* draft = out->mutable_draft();
+      draft->set_generation(block.draft->generation.value());
+      draft->set_crc32c(block.draft->crc32c);
+      draft->set_payload_bytes(block.draft->payload_bytes);
+    }
   }
 }
 
@@ -104,6 +117,15 @@ absl::StatusOr<HandoffManifest> DecodeManifest(
     out.object.crc32c = block.crc32c();
     out.object.payload_bytes = block.payload_bytes();
     out.tokens = block.tokens();
+    if (block.has_draft()) {
+      kvstore::ObjectInfo draft;
+      draft.key =
+          kvstore::DraftKey(manifest.layout.DraftFingerprint(), out.object.key);
+      draft.generation = Generation(block.draft().generation());
+      draft.crc32c = block.draft().crc32c();
+      draft.payload_bytes = block.draft().payload_bytes();
+      out.draft = draft;
+    }
     manifest.blocks.push_back(std::move(out));
   }
   return manifest;

@@ -26,22 +26,25 @@ absl::StatusOr<std::unique_ptr<HandoffImporter>> HandoffImporter::Create(
   BATON_ASSIGN_OR_RETURN(
       const BlockShape shape,
       BlockShape::Of(layout->groups[0], layout->block_tokens));
+  BATON_ASSIGN_OR_RETURN(const DraftShape drafts, DraftShape::Of(*layout));
   return std::unique_ptr<HandoffImporter>(new HandoffImporter(
-      pool, store, leases, fetchers, layout, metrics, shape));
+      pool, store, leases, fetchers, layout, metrics, shape, drafts));
 }
 
 HandoffImporter::HandoffImporter(BlockPool* pool, kvstore::KvStoreClient* store,
                                  LeaseBook* leases, Executor* fetchers,
                                  const kvstore::KvLayout* layout,
                                  const HandoffMetrics* metrics,
-                                 const BlockShape& shape)
+                                 const BlockShape& shape,
+                                 const DraftShape& drafts)
     : pool_(pool),
       store_(store),
       leases_(leases),
       fetcher_(store, fetchers),
       layout_(layout),
       metrics_(metrics),
-      shape_(shape) {}
+      shape_(shape),
+      drafts_(drafts) {}
 
 void HandoffImporter::Discard(const HandoffManifest& manifest) const {
   if (store_ == nullptr || !manifest.lease.id) return;
@@ -100,6 +103,9 @@ absl::Status HandoffImporter::FetchMissing(const HandoffManifest& manifest,
     items.push_back({block.object, destination});
   }
   const FetchOutcome outcome = fetcher_.Fetch(lease.lease(), items, stop);
+  // Before anybody can find the blocks.
+  FetchDrafts(manifest, have, lease, stop, std::span(room).first(outcome.good),
+              prefix);
   for (size_t i = 0; i < outcome.good; ++i) {
     const HandoffBlock& block = manifest.blocks[have + i];
     if (block.tokens < shape_.block_tokens) {
@@ -114,6 +120,47 @@ absl::Status HandoffImporter::FetchMissing(const HandoffManifest& manifest,
     prefix->store_bytes += block.object.payload_bytes;
   }
   return outcome.status;
+}
+
+void HandoffImporter::FetchDrafts(const HandoffManifest& manifest, size_t have,
+                                  const HeldLease& lease, std::stop_token stop,
+                                  std::span<const BlockRef> room,
+                                  ImportedPrefix* prefix) const {
+  if (drafts_.empty() || room.empty()) return;
+  if (manifest.layout.DraftFingerprint() != drafts_.fingerprint) {
+    metrics_->DraftLoss("other_head")->Increment();
+    return;
+  }
+  std::vector<FetchItem> items;
+  std::vector<std::byte> packed;  // of the partial block, as above
+  absl::string_view cause;
+  for (size_t i = 0; i < room.size() && cause.empty(); ++i) {
+    const HandoffBlock& block = manifest.blocks[have + i];
+    if (!block.draft.has_value() ||
+        block.draft->payload_bytes != drafts_.PayloadBytes(block.tokens)) {
+      cause = "not_published";
+      break;
+    }
+    std::span<std::byte> destination = room[i].draft_bytes();
+    if (block.tokens < shape_.block_tokens) {
+      packed.resize(block.draft->payload_bytes);
+      destination = packed;
+    }
+    items.push_back({*block.draft, destination});
+  }
+  const FetchOutcome outcome = fetcher_.Fetch(lease.lease(), items, stop);
+  for (size_t i = 0; i < outcome.good; ++i) {
+    const HandoffBlock& block = manifest.blocks[have + i];
+    if (block.tokens < shape_.block_tokens &&
+        !UnpackDraft(drafts_, packed, block.tokens, room[i].draft_bytes())
+             .ok()) {
+      break;
+    }
+    room[i].MarkPrimed();
+    prefix->store_bytes += block.draft->payload_bytes;
+  }
+  if (!outcome.status.ok()) cause = CauseOf(outcome.status);
+  if (!cause.empty()) metrics_->DraftLoss(cause)->Increment();
 }
 
 }  // namespace baton::worker

@@ -38,7 +38,7 @@ class HandoffImporter {
  public:
   // All must outlive this; `store` and `leases` may be null (no store), then
   // only blocks of the own pool are imported. `layout` has one target group,
-  // the first.
+  // the first. Draft rows that cannot be had are counted, no more.
   static absl::StatusOr<std::unique_ptr<HandoffImporter>> Create(
       BlockPool* pool, kvstore::KvStoreClient* store, LeaseBook* leases,
       Executor* fetchers, const kvstore::KvLayout* layout,
@@ -60,11 +60,18 @@ class HandoffImporter {
   HandoffImporter(BlockPool* pool, kvstore::KvStoreClient* store,
                   LeaseBook* leases, Executor* fetchers,
                   const kvstore::KvLayout* layout,
-                  const HandoffMetrics* metrics, const BlockShape& shape);
+                  const HandoffMetrics* metrics, const BlockShape& shape,
+                  const DraftShape& drafts);
 
   absl::Status FetchMissing(const HandoffManifest& manifest,
                             const HeldLease& lease, std::stop_token stop,
                             ImportedPrefix* prefix) const;
+  // Brings the draft rows of blocks [have, have + room.size()) and marks those
+  // primed that got theirs.
+  void FetchDrafts(const HandoffManifest& manifest, size_t have,
+                   const HeldLease& lease, std::stop_token stop,
+                   std::span<const BlockRef> room,
+                   ImportedPrefix* prefix) const;
 
   BlockPool* const pool_;
   kvstore::KvStoreClient* const store_;
@@ -73,6 +80,7 @@ class HandoffImporter {
   const kvstore::KvLayout* const layout_;
   const HandoffMetrics* const metrics_;
   const BlockShape shape_;
+  const DraftShape drafts_;
 };
 
 }  // namespace baton::worker

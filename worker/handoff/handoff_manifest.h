@@ -4,6 +4,7 @@
 #define BATON_WORKER_HANDOFF_HANDOFF_MANIFEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct PositionContract {
 struct HandoffBlock {
   kvstore::ObjectInfo object;
   uint32_t tokens = 0;
+  // Its draft groups; absent: nothing is drafted from them.
+  std::optional<kvstore::ObjectInfo> draft;
 };
 
 struct HandoffManifest {

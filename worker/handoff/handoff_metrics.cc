@@ -5,9 +5,9 @@
 namespace baton::worker {
 namespace {
 
-constexpr const char* kCauses[] = {"crc",        "expired",      "missing",
-                                   "no_room",    "cancelled",    "unavailable",
-                                   "queue_full", "not_published"};
+constexpr const char* kCauses[] = {"crc",        "expired",       "missing",
+                                   "no_room",    "cancelled",     "unavailable",
+                                   "queue_full", "not_published", "other_head"};
 
 }  // namespace
 
@@ -52,6 +52,13 @@ HandoffMetrics::HandoffMetrics(telemetry::MetricsRegistry* metrics,
         "baton_kv_publish_failures_total",
         "Blocks that were not published to the store, by cause", labels);
   }
+  for (const char* cause : kCauses) {
+    draft_losses_[cause] = metrics->GetCounter(
+        "baton_draft_state_losses_total",
+        "Prefixes that came without their MTP rows, by cause: their sequences "
+        "are not drafted for by the MTP block",
+        {{"model_name", model_name}, {"reason", cause}});
+  }
   const auto source = [&](const char* name) {
     return metrics->GetCounter("baton_prompt_tokens_total",
                                "Prompt tokens, by where their rows came from",
@@ -74,6 +81,10 @@ telemetry::Counter* HandoffMetrics::Fallback(absl::string_view cause) const {
 
 telemetry::Counter* HandoffMetrics::Restore(const absl::Status& status) const {
   return Find(restores_, CauseOf(status));
+}
+
+telemetry::Counter* HandoffMetrics::DraftLoss(absl::string_view cause) const {
+  return Find(draft_losses_, cause);
 }
 
 telemetry::Counter* HandoffMetrics::PublishFailure(

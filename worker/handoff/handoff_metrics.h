@@ -43,6 +43,9 @@ class HandoffMetrics {
   telemetry::Counter* Restore(const absl::Status& status) const;
   // A block that was not published: CauseOf a status, or queue_full.
   telemetry::Counter* PublishFailure(absl::string_view cause) const;
+  // Draft rows that a prefix lacks, so that its sequence is not drafted for by
+  // the MTP block: CauseOf a status, not_published, other_head.
+  telemetry::Counter* DraftLoss(absl::string_view cause) const;
   // Once for each finished prompt.
   void CountPrompt(const PromptSources& sources) const;
 
@@ -54,6 +57,7 @@ class HandoffMetrics {
   Family fallbacks_;
   Family restores_;
   Family publishes_;
+  Family draft_losses_;
   telemetry::Counter* computed_;
   telemetry::Counter* local_cache_;
   telemetry::Counter* kv_store_;

@@ -9,12 +9,14 @@ namespace baton::worker {
 
 PrefixRestorer::PrefixRestorer(BlockPool* pool, kvstore::KvStoreClient* store,
                                LeaseBook* leases, Executor* fetchers,
-                               const HandoffMetrics* metrics)
+                               const HandoffMetrics* metrics,
+                               const DraftShape& drafts)
     : pool_(pool),
       store_(store),
       leases_(leases),
       fetcher_(store, fetchers),
-      metrics_(metrics) {}
+      metrics_(metrics),
+      drafts_(drafts) {}
 
 RestoredPrefix PrefixRestorer::Restore(const RestoreRequest& request,
                                        std::stop_token stop) const {
@@ -45,11 +47,12 @@ RestoredPrefix PrefixRestorer::Restore(const RestoreRequest& request,
     if (hit.key != keys[i] || hit.payload_bytes != pool_->block_bytes()) break;
     prefix.present.push_back(hit);
   }
-  FetchMissing(keys, wanted, stop, &prefix);
+  FetchMissing(request.handoff, keys, wanted, stop, &prefix);
   return prefix;
 }
 
-void PrefixRestorer::FetchMissing(std::span<const kvstore::BlockKey> keys,
+void PrefixRestorer::FetchMissing(const HandoffId& handoff,
+                                  std::span<const kvstore::BlockKey> keys,
                                   size_t wanted, std::stop_token stop,
                                   RestoredPrefix* prefix) const {
   const size_t have = prefix->blocks.size();
@@ -66,13 +69,17 @@ void PrefixRestorer::FetchMissing(std::span<const kvstore::BlockKey> keys,
   }
   const FetchOutcome outcome =
       fetcher_.Fetch(prefix->lease->lease(), items, stop);
+  // Before anybody can find the blocks.
+  const uint64_t draft_bytes =
+      FetchDrafts(handoff, *prefix->lease, keys.subspan(have, outcome.good),
+                  std::span(*room).first(outcome.good), stop);
   for (size_t i = 0; i < outcome.good; ++i) {
     pool_->Index(keys[have + i], (*room)[i]);
     prefix->blocks.push_back(std::move((*room)[i]));
   }
   const auto good = static_cast<uint32_t>(outcome.good);
   prefix->store_tokens = good * pool_->block_tokens();
-  prefix->store_bytes = good * pool_->block_bytes();
+  prefix->store_bytes = good * pool_->block_bytes() + draft_bytes;
   prefix->tokens += prefix->store_tokens;
   if (outcome.status.ok()) return;
   if (absl::IsDataLoss(outcome.status)) ++prefix->corrupt_blocks;
@@ -80,6 +87,45 @@ void PrefixRestorer::FetchMissing(std::span<const kvstore::BlockKey> keys,
   // The block at fault is gone from the store, or cannot be trusted: it will
   // be computed and published again.
   prefix->present.resize(have + outcome.good);
+}
+
+uint64_t PrefixRestorer::FetchDrafts(const HandoffId& handoff,
+                                     const HeldLease& lease,
+                                     std::span<const kvstore::BlockKey> keys,
+                                     std::span<const BlockRef> blocks,
+                                     std::stop_token stop) const {
+  if (drafts_.empty() || blocks.empty()) return 0;
+  std::vector<kvstore::BlockKey> draft_keys;
+  for (const kvstore::BlockKey& key : keys) {
+    draft_keys.push_back(kvstore::DraftKey(drafts_.fingerprint, key));
+  }
+  auto lookup = store_->Lookup(handoff, draft_keys, leases_->ttl());
+  if (!lookup.ok()) {
+    metrics_->DraftLoss(CauseOf(lookup.status()))->Increment();
+    return 0;
+  }
+  // One handoff has one lease, which now pins these too; if it has expired,
+  // this is another.
+  std::unique_ptr<HeldLease> other;
+  if (lookup->lease.id != lease.lease().id) {
+    other = leases_->Hold(lookup->lease);
+  }
+  std::vector<FetchItem> items;
+  for (size_t i = 0; i < lookup->hits.size() && i < blocks.size(); ++i) {
+    const kvstore::ObjectInfo& hit = lookup->hits[i];
+    if (hit.key != draft_keys[i] || hit.payload_bytes != pool_->draft_bytes()) {
+      break;
+    }
+    items.push_back({hit, blocks[i].draft_bytes()});
+  }
+  const FetchOutcome outcome = fetcher_.Fetch(lookup->lease, items, stop);
+  for (size_t i = 0; i < outcome.good; ++i) blocks[i].MarkPrimed();
+  if (!outcome.status.ok()) {
+    metrics_->DraftLoss(CauseOf(outcome.status))->Increment();
+  } else if (outcome.good < blocks.size()) {
+    metrics_->DraftLoss("missing")->Increment();
+  }
+  return outcome.good * pool_->draft_bytes();
 }
 
 }  // namespace baton::worker

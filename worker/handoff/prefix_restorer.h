@@ -17,6 +17,7 @@
 #include "services/telemetry/metrics.h"
 #include "worker/cache/block_pool.h"
 #include "worker/handoff/block_fetcher.h"
+#include "worker/handoff/block_packing.h"
 #include "worker/handoff/handoff_metrics.h"
 #include "worker/handoff/lease_book.h"
 
@@ -49,10 +50,10 @@ struct RestoredPrefix {
 class PrefixRestorer {
  public:
   // All must outlive this. Without a store (`store` and `leases` null) only
-  // the pool is used.
+  // the pool is used. `drafts`: empty = there are no draft groups.
   PrefixRestorer(BlockPool* pool, kvstore::KvStoreClient* store,
                  LeaseBook* leases, Executor* fetchers,
-                 const HandoffMetrics* metrics);
+                 const HandoffMetrics* metrics, const DraftShape& drafts = {});
 
   // Blocks for as long as the store takes; never on a device thread or in an
   // RPC callback. At most ReusableTokens of the tokens are restored. There is
@@ -62,14 +63,22 @@ class PrefixRestorer {
 
  private:
   // Fetches blocks [have, wanted) that `present` names and appends them.
-  void FetchMissing(std::span<const kvstore::BlockKey> keys, size_t wanted,
+  void FetchMissing(const HandoffId& handoff,
+                    std::span<const kvstore::BlockKey> keys, size_t wanted,
                     std::stop_token stop, RestoredPrefix* prefix) const;
+  // The draft rows of `blocks`, under the handoff's lease; marks those primed
+  // that got theirs. Returns their bytes.
+  uint64_t FetchDrafts(const HandoffId& handoff, const HeldLease& lease,
+                       std::span<const kvstore::BlockKey> keys,
+                       std::span<const BlockRef> blocks,
+                       std::stop_token stop) const;
 
   BlockPool* const pool_;
   kvstore::KvStoreClient* const store_;
   LeaseBook* const leases_;
   const BlockFetcher fetcher_;
   const HandoffMetrics* const metrics_;
+  const DraftShape drafts_;
 };
 
 }  // namespace baton::worker

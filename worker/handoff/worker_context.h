@@ -43,6 +43,7 @@ struct WorkerContext {
   const kvstore::KvLayout* layout = nullptr;
   kvstore::Digest fingerprint;  // layout->Fingerprint()
   BlockShape shape;             // of the layout's one target group
+  DraftShape drafts;            // of its draft groups
   Epoch epoch;                  // of this process
   // What this worker can hold: the model's context, or less.
   uint32_t context_length = 0;

@@ -150,11 +150,11 @@ class MappedModel final : public Model {
     const uint64_t drafts = layout_.DraftBytes();
     if (pool->block_bytes() != wanted || pool->draft_bytes() != drafts ||
         pool->block_tokens() != kBlockTokens) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "the pool's blocks have ", pool->block_bytes(), " + ",
-          pool->draft_bytes(), " bytes and ", pool->block_tokens(),
-          " tokens, the model's ", wanted, " + ", drafts, " and ",
-          kBlockTokens));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the pool's blocks have ", pool->block_bytes(), " + ",
+                       pool->draft_bytes(), " bytes and ", pool->block_tokens(),
+                       " tokens, the model's ", wanted, " + ", drafts, " and ",
+                       kBlockTokens));
     }
     ForwardParts parts;
     parts.architecture = architecture_;
@@ -266,10 +266,9 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
   BATON_ASSIGN_OR_RETURN(
       description.digest,
       FileDigest(*file, options.digest_cache_directory, options.progress));
-  BATON_ASSIGN_OR_RETURN(
-      std::unique_ptr<MtpHead> mtp,
-      LoadMtp(options, {architecture, hp, header.get(), weights.get(),
-                        description.digest}));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<MtpHead> mtp,
+                         LoadMtp(options, {architecture, hp, header.get(),
+                                           weights.get(), description.digest}));
   return std::make_unique<MappedModel>(
       std::move(file), std::move(header), architecture, hp, std::move(weights),
       std::move(mtp), std::move(description), options, !foreign.empty());

@@ -22,9 +22,9 @@ void StepGraph::Clear() {
   context_ = nullptr;
 }
 
-absl::Status StepGraph::Build(
-    const GraphSetting& setting, const StepShape& shape, size_t tensors,
-    const std::function<void(GraphBuilder*)>& build) {
+absl::Status StepGraph::Build(const GraphSetting& setting,
+                              const StepShape& shape, size_t tensors,
+                              const std::function<void(GraphBuilder*)>& build) {
   Clear();
   if (allocator_ == nullptr) {
     return absl::InternalError("no ggml graph allocator");

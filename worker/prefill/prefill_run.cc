@@ -44,6 +44,7 @@ void PrefillRun::StartPublisher(RestoredPrefix* prefix) {
   // Every block of the prompt may wait: they are held by the sequence anyway.
   options.max_queued = spec_.prompt.size() / block_tokens + 1;
   options.shape = context_.shape;
+  options.drafts = context_.drafts;
   auto publisher = BlockPublisher::Create(
       options, context_.store, context_.leases, context_.publishes,
       context_.metrics, std::move(prefix->lease), std::move(prefix->present));

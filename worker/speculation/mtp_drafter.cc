@@ -31,7 +31,8 @@ std::vector<Draft> MtpDrafter::Propose(std::span<const DraftRequest> requests) {
     room[i] = std::min<size_t>(request.most, reach - position);
     if (room[i] == 0) continue;
     going.push_back(i);
-    rows.push_back({request.tokens.back(), static_cast<uint32_t>(position),
+    rows.push_back({request.tokens.back(),
+                    static_cast<uint32_t>(position),
                     request.block_table,
                     {}});
   }
@@ -52,8 +53,8 @@ std::vector<Draft> MtpDrafter::Propose(std::span<const DraftRequest> requests) {
       draft.push_back(last.tokens[i]);
       if (draft.size() == room[going[i]]) continue;
       still.push_back(going[i]);
-      next.push_back({last.tokens[i], rows[i].position + 1,
-                      rows[i].block_table, last.hidden_row(i)});
+      next.push_back({last.tokens[i], rows[i].position + 1, rows[i].block_table,
+                      last.hidden_row(i)});
     }
     going = std::move(still);
     rows = std::move(next);

@@ -129,9 +129,8 @@ TEST_P(MtpForwardTest, LogitsAreThoseOfTheModelWithoutIt) {
   const auto expected = Sequence(*plain, 1).Run(tokens_, 0, 150);
   const auto got = Sequence(*model_, 2).Run(tokens_, 0, 150);
   ASSERT_EQ(got.size(), expected.size());
-  EXPECT_EQ(std::memcmp(got.data(), expected.data(),
-                        got.size() * sizeof(float)),
-            0);
+  EXPECT_EQ(
+      std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0);
 }
 
 TEST_P(MtpForwardTest, ChunksThreadsFormsAndRefusedDraftsChangeNoBit) {
@@ -214,8 +213,8 @@ TEST(MtpHeadTest, AHeadBesideTheModelIsCheckedAgainstIt) {
   EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(other.message().find("SHA-256"), std::string::npos) << other;
   EXPECT_NE(other.message().find(BATON_DEMO_MTP), std::string::npos) << other;
-  const absl::Status family = LoadWith(
-      BATON_MODELS_DIR "/tiny-qwen3-F16.gguf", BATON_DEMO_MTP);
+  const absl::Status family =
+      LoadWith(BATON_MODELS_DIR "/tiny-qwen3-F16.gguf", BATON_DEMO_MTP);
   EXPECT_NE(family.message().find("architecture"), std::string::npos) << family;
   // A whole model is no head for another.
   EXPECT_FALSE(LoadWith(BATON_DEMO_MODEL, tiny).ok());
