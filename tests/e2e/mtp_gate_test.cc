@@ -69,10 +69,10 @@ class MtpGate : public testing::Test {
     };
     for (const char* question : questions) {
       TokenRequest request;
-      request.prompt = tokenizer->Encode(
-          absl::StrCat("<|im_start|>user\n", question,
-                       "<|im_end|>\n<|im_start|>assistant\n"),
-          false, true);
+      request.prompt =
+          tokenizer->Encode(absl::StrCat("<|im_start|>user\n", question,
+                                         "<|im_end|>\n<|im_start|>assistant\n"),
+                            false, true);
       request.max_tokens = 48;
       request.logprobs = true;
       requests.push_back(request);

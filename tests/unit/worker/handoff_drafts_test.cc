@@ -53,9 +53,9 @@ class HandoffDraftsTest : public HandoffTest {
     rows[0] = std::byte(index);
     const size_t strip = kBlockTokens * 4;
     for (size_t i = 0; i < 2; ++i) {
-      EXPECT_TRUE(std::ranges::equal(
-          block.draft_bytes().subspan(i * strip, tokens * 4),
-          std::span(rows).subspan(i * strip, tokens * 4)))
+      EXPECT_TRUE(
+          std::ranges::equal(block.draft_bytes().subspan(i * strip, tokens * 4),
+                             std::span(rows).subspan(i * strip, tokens * 4)))
           << index;
     }
     EXPECT_TRUE(std::ranges::equal(block.draft_bytes().last(12),
@@ -70,8 +70,8 @@ class HandoffDraftsTest : public HandoffTest {
   void ExpectWhole(const ImportedPrefix& prefix, uint32_t tokens) {
     EXPECT_EQ(prefix.tokens, tokens);
     EXPECT_EQ(prefix.corrupt_blocks, 0u);
-    ExpectContents({prefix.blocks.begin(),
-                    prefix.blocks.begin() + tokens / kBlockTokens});
+    ExpectContents(
+        {prefix.blocks.begin(), prefix.blocks.begin() + tokens / kBlockTokens});
   }
 
   const std::vector<TokenId> tokens_ = Tokens(10);
