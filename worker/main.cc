@@ -61,6 +61,7 @@ struct Options {
   std::string mtp_model;
   std::string draft_mode = "none";
   uint32_t draft_max = 8;
+  bool draft_adaptive = true;
   double draft_p_min = 0;
   absl::Duration lease_ttl = absl::Seconds(10);
   absl::Duration reservation_ttl = absl::Minutes(10);
@@ -113,6 +114,9 @@ void DeclareModel(Options* options, config::OptionTable* table) {
                    "none, ngram, mtp or ngram,mtp; changes no token");
   table->AddUint("draft-max", &options->draft_max, 1, 64,
                  "tokens drafted for a sequence in a step at most");
+  table->AddBool("draft-adaptive", &options->draft_adaptive,
+                 "draft only as many as pay, by measured costs and acceptance; "
+                 "else always --draft-max");
   table->AddDouble("draft-p-min", &options->draft_p_min, 0, 1,
                    "how likely the MTP block must think a token to draft it");
   table->AddString("cache-dir", &options->cache_dir,
@@ -240,6 +244,7 @@ class Worker {
     runtime.lease_ttl = options_.lease_ttl;
     runtime.draft_methods = draft_methods();
     runtime.most_drafts = options_.draft_max;
+    runtime.adaptive_drafts = options_.draft_adaptive;
     runtime.least_draft_probability = static_cast<float>(options_.draft_p_min);
     runtime.epoch = epoch_;
     BATON_ASSIGN_OR_RETURN(

@@ -51,6 +51,9 @@ GenerationParameters ParametersFromProto(const Request& request,
   call.model = request.model();
   call.sampling = SamplingFromProto(request.sampling());
   call.limits = LimitsFromProto(request.limits());
+  const v1::Speculation& speculation = request.speculation();
+  if (speculation.has_mode()) call.speculation.mode = speculation.mode();
+  if (speculation.has_max()) call.speculation.max = speculation.max();
   call.cache_salt = request.cache_salt();
   call.names = ProtoFieldNames();
   return call;
@@ -160,6 +163,8 @@ v1::GenerationEnd EndToProto(const GenerationReport& report) {
   timings->set_ttft_ms(absl::ToDoubleMilliseconds(report.time_to_first_token));
   timings->set_handoff_ms(absl::ToDoubleMilliseconds(report.handoff));
   timings->set_handoff_bytes(report.handoff_bytes);
+  timings->set_draft_n(report.drafted_tokens);
+  timings->set_draft_n_accepted(report.accepted_tokens);
   v1::ClusterReport* cluster = end.mutable_cluster();
   cluster->set_prefill_worker(report.prefill_worker);
   cluster->set_decode_worker(report.decode_worker);

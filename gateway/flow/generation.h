@@ -40,6 +40,12 @@ struct Limits {
   bool ignore_eos = false;
 };
 
+// Which drafts it may have; unset = the worker's. Changes no token.
+struct Speculation {
+  std::optional<std::string> mode;  // services/base/draft_method.h
+  std::optional<uint32_t> max;      // tokens drafted in a step at most
+};
+
 // What the flow runs: a tokenised prompt and its parameters.
 struct GenerationSpec {
   RequestId request_id;
@@ -47,6 +53,7 @@ struct GenerationSpec {
   std::vector<TokenId> prompt;
   Sampling sampling;  // seed is set
   Limits limits;      // max_tokens is set
+  Speculation speculation;
   std::string cache_salt;
   absl::Duration deadline;  // monotonic clock
   absl::Duration arrival;   // monotonic clock
@@ -81,6 +88,8 @@ struct GenerationReport {
   std::string decode_worker;
   uint32_t resumes = 0;
   uint32_t corrupt_blocks = 0;
+  uint32_t drafted_tokens = 0;   // that steps verified
+  uint32_t accepted_tokens = 0;  // of those
   std::string route_reason;
 };
 

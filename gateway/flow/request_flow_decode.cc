@@ -63,6 +63,8 @@ void RequestFlow::OnTokens(const DecodeTokensEvent& event,
   if (ending_.has_value()) return;  // the answer ended before these
   state_ = FlowState::kDecoding;
   first_by_decode_ = first_by_decode_ || emission_.committed().empty();
+  report_.drafted_tokens += event.drafted;
+  report_.accepted_tokens += event.accepted;
   const Committed committed = CommitTokens(event.tokens, context);
   if (!committed.valid) {
     LoseDecode(absl::InternalError("a token at a wrong position"), context);

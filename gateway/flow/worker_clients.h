@@ -59,6 +59,9 @@ struct DecodeStartedEvent {
 };
 struct DecodeTokensEvent {
   std::vector<PositionedToken> tokens;
+  // Since the event before.
+  uint32_t drafted = 0;
+  uint32_t accepted = 0;
 };
 struct DecodeFinishedEvent {
   FinishReason reason = FinishReason::kStop;

@@ -88,6 +88,10 @@ v1::PrefillRequest PrefillToProto(const WorkerRequest& request) {
 v1::DecodeRequest ReserveToProto(const WorkerRequest& request) {
   v1::DecodeRequest proto;
   FillRequest(request, proto.mutable_reserve());
+  const Speculation& speculation = request.spec->speculation;
+  v1::Speculation* out = proto.mutable_reserve()->mutable_speculation();
+  if (speculation.mode.has_value()) out->set_mode(*speculation.mode);
+  if (speculation.max.has_value()) out->set_max(*speculation.max);
   return proto;
 }
 
@@ -141,6 +145,8 @@ std::optional<WorkerEvent> EventFromProto(const v1::DecodeEvent& event) {
   }
   if (event.has_tokens()) {
     DecodeTokensEvent tokens;
+    tokens.drafted = event.tokens().drafted_tokens();
+    tokens.accepted = event.tokens().accepted_tokens();
     for (const v1::CommittedToken& token : event.tokens().tokens()) {
       tokens.tokens.push_back(TokenFromProto(token));
     }

@@ -225,6 +225,10 @@ Json Timings(const GenerationReport& report) {
     timings["prompt_per_token_ms"] =
         absl::ToDoubleMilliseconds(report.prefill) / report.sources.computed;
   }
+  if (report.drafted_tokens > 0) {
+    timings["draft_n"] = report.drafted_tokens;
+    timings["draft_n_accepted"] = report.accepted_tokens;
+  }
   timings["queue_ms"] = absl::ToDoubleMilliseconds(report.queue);
   timings["time_to_first_token_ms"] =
       absl::ToDoubleMilliseconds(report.time_to_first_token);

@@ -61,6 +61,10 @@ class FieldReader {
   std::vector<std::string> Strings(const char* name);
 
   void Fail(const char* name, absl::string_view message);
+  // The fault of a nested object's reader, if it has one.
+  void Take(const absl::Status& nested) {
+    if (status_.ok()) status_ = nested;
+  }
   const absl::Status& status() const { return status_; }
 
  private:

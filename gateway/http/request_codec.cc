@@ -101,6 +101,21 @@ Sampling ReadSampling(FieldReader* reader, FieldNames* names) {
   return sampling;
 }
 
+Speculation ReadSpeculation(FieldReader* reader) {
+  Speculation speculation;
+  const Json* object = reader->Find("speculation");
+  if (object == nullptr) return speculation;
+  if (!object->is_object()) {
+    reader->Fail("speculation", "must be an object");
+    return speculation;
+  }
+  FieldReader nested(*object, "speculation.");
+  speculation.mode = nested.String("mode");
+  speculation.max = nested.Unsigned("max");
+  reader->Take(nested.status());
+  return speculation;
+}
+
 GenerationParameters ReadParameters(FieldReader* reader) {
   GenerationParameters parameters;
   parameters.model = reader->String("model").value_or("");
@@ -117,6 +132,7 @@ GenerationParameters ReadParameters(FieldReader* reader) {
   limits.stop = reader->Strings("stop");
   limits.stop_token_ids = reader->TokenIds("stop_token_ids");
   limits.ignore_eos = reader->Bool("ignore_eos").value_or(false);
+  parameters.speculation = ReadSpeculation(reader);
   parameters.cache_salt = reader->String("cache_salt").value_or("");
   return parameters;
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "services/base/draft_method.h"
 #include "services/base/error_details.h"
 #include "services/base/status_macros.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr uint32_t kMaxTopLogprobs = 20;
 constexpr size_t kMaxStopTokens = 64;
 constexpr size_t kMaxLogitBias = 1024;
+constexpr uint32_t kMaxDrafts = 64;
 
 absl::Status CheckRange(absl::string_view field, std::optional<float> value,
                         float min, float max, bool min_allowed = true) {
@@ -101,6 +103,18 @@ absl::Status CheckLimits(const Limits& limits, uint32_t vocabulary_size,
   }
   for (TokenId token : limits.stop_token_ids) {
     BATON_RETURN_IF_ERROR(CheckToken(token, "stop_token_ids", vocabulary_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSpeculation(const Speculation& speculation) {
+  if (speculation.mode.has_value()) {
+    const absl::Status known = DraftMethods::Parse(*speculation.mode).status();
+    if (!known.ok()) return InvalidValue("speculation.mode", known.message());
+  }
+  if (speculation.max.value_or(0) > kMaxDrafts) {
+    return InvalidValue("speculation.max",
+                        absl::StrCat("is larger than ", kMaxDrafts));
   }
   return absl::OkStatus();
 }

@@ -35,6 +35,8 @@ absl::Status CheckLimits(const Limits& limits, uint32_t vocabulary_size,
                          uint32_t max_stop_strings, uint32_t max_stop_bytes,
                          const FieldNames& names);
 
+absl::Status CheckSpeculation(const Speculation& speculation);
+
 // How many tokens may be generated: what the client asked, or the rest of the
 // context.
 absl::StatusOr<uint32_t> CompletionLimit(size_t prompt_tokens,

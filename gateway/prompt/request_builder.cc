@@ -103,6 +103,7 @@ absl::StatusOr<GenerationSpec> RequestBuilder::Build(
   BATON_RETURN_IF_ERROR(CheckLimits(parameters.limits, vocabulary,
                                     options_.max_stop_strings,
                                     options_.max_stop_bytes, names));
+  BATON_RETURN_IF_ERROR(CheckSpeculation(parameters.speculation));
   if (prompt.empty()) return InvalidValue(names.prompt, "has no tokens");
   if (parameters.timeout <= absl::ZeroDuration()) {
     return WithReason(absl::DeadlineExceededError("the deadline has passed"),
@@ -124,6 +125,7 @@ absl::StatusOr<GenerationSpec> RequestBuilder::Build(
   spec.api = api;
   spec.prompt = std::move(prompt);
   spec.sampling = WithDefaults(parameters.sampling);
+  spec.speculation = parameters.speculation;
   spec.cache_salt = parameters.cache_salt;
   spec.arrival = parameters.arrival.value_or(built_at);
   spec.deadline =

@@ -50,6 +50,7 @@ struct GenerationParameters {
   std::string model;  // empty = the served one
   Sampling sampling;
   Limits limits;
+  Speculation speculation;
   std::string cache_salt;
   std::string request_id;  // client's x-request-id; empty = mint one
   absl::Duration timeout = absl::InfiniteDuration();

@@ -23,7 +23,7 @@ absl::Status CheckModelHeader(const gguf::GgufHeader& header) {
   BATON_ASSIGN_OR_RETURN(const worker::Hyperparameters parameters,
                          architecture->ReadHyperparameters(header));
   BATON_RETURN_IF_ERROR(
-      worker::CheckTensors(header, architecture->Tensors(parameters)));
+      worker::CheckTensors(header, architecture->FileTensors(parameters)));
   return text::Tokenizer::Create(header).status();
 }
 

@@ -1,7 +1,7 @@
 // The MTP block over real processes: its rows travel with the baton. A decode
 // worker that took a prompt over, found it in its pool, or got it from the
-// store after everybody died, drafts what one process drafts, from the first
-// draft on; and the text is the text without drafts.
+// store after everybody died, drafts exactly what one process drafts, from the
+// first draft on; and the text is the text without drafts.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -39,8 +39,9 @@ class MtpGate : public testing::Test {
     options.kvstore = !one;
     options.more = {"--threads", "1", "--kv-memory", "256MiB"};
     if (drafts) {
-      for (const char* flag : {"--mtp-model=" BATON_DEMO_MTP,
-                               "--draft-mode=mtp", "--draft-max=3"}) {
+      for (const char* flag :
+           {"--mtp-model=" BATON_DEMO_MTP, "--draft-mode=mtp",
+            "--no-draft-adaptive", "--draft-max=3"}) {
         options.more.push_back(absl::StrCat("--worker-flag=", flag));
       }
     }
@@ -134,14 +135,25 @@ TEST_F(MtpGate, DraftsAreThoseOfOneProcess) {
   const auto cluster = Start(/*one=*/false);
   ASSERT_NE(cluster, nullptr);
   ExpectSame(expected, OneByOne(cluster.get(), requests), "cold");
-  // The step in which a decode worker takes a sequence in has no draft yet.
   const Drafts cold = Count(*cluster);
-  EXPECT_NEAR(cold.accepted / cold.drafted,
-              one_process.accepted / one_process.drafted, 0.02);
-  EXPECT_GE(cold.drafted, one_process.drafted - 3.0 * requests.size());
-  ExpectSame(expected, OneByOne(cluster.get(), requests), "warm");
+  EXPECT_EQ(cold, one_process);
+  const auto again = OneByOne(cluster.get(), requests);
+  ExpectSame(expected, again, "warm");
   const Drafts warm = Count(*cluster);
   EXPECT_EQ(warm - cold, cold);
+  // Each answer says what was drafted for it, and they add up.
+  Drafts reported;
+  for (const TokenAnswer& answer : again) {
+    reported.drafted += answer.drafted;
+    reported.accepted += answer.accepted;
+  }
+  EXPECT_EQ(reported, cold);
+  // A request may do without.
+  TokenRequest without = requests[0];
+  without.speculation = "none";
+  const TokenAnswer plain = Complete(cluster->completions(), without);
+  EXPECT_EQ(plain.Essence(), expected[0].Essence());
+  EXPECT_EQ(plain.drafted, 0u);
   ExpectSame(expected, CompleteAll(cluster->completions(), requests),
              "all at once");
   EXPECT_EQ(Count(*cluster) - warm, cold);

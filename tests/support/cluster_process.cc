@@ -131,8 +131,11 @@ absl::StatusOr<std::unique_ptr<ClusterProcess>> ClusterProcess::Start(
           cluster->pid_ = -1;
           return true;
         }
+        // Ready is a gateway with a decode worker: tests want all of them.
         return !cluster->HttpAddress("gateway").empty() &&
-               cluster->AwaitReady(absl::ZeroDuration());
+               cluster->AwaitReady(absl::ZeroDuration()) &&
+               cluster->Metric("gateway", "baton_worker_up") ==
+                   options.prefill + options.decode;
       },
       timeout);
   if (!ready || cluster->pid_ < 0) {

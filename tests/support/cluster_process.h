@@ -28,7 +28,7 @@ class ClusterProcess {
     std::vector<std::string> more;  // further flags of `baton up`
   };
 
-  // Waits until the gateway is ready.
+  // Waits until the gateway is ready and knows all workers.
   static absl::StatusOr<std::unique_ptr<ClusterProcess>> Start(
       const Options& options, absl::Duration timeout = absl::Seconds(60));
   // SIGTERM, then SIGKILL after 20 s.

@@ -26,6 +26,7 @@ struct TokenRequest {
   float repetition_penalty = 1.0f;
   bool logprobs = false;
   bool ignore_eos = false;
+  std::string speculation;  // mode; empty = the workers'
   absl::Duration deadline = absl::Seconds(60);
 };
 
@@ -38,6 +39,7 @@ struct TokenAnswer {
   uint32_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   uint32_t computed = 0, local = 0, store = 0;
   uint32_t resumes = 0, corrupt_blocks = 0;
+  uint32_t drafted = 0, accepted = 0;
   std::string prefill_worker, decode_worker;
 
   // What must be equal whatever the cluster did.
@@ -61,6 +63,9 @@ inline v1::CompletionRequest ToProto(const TokenRequest& request) {
         request.repetition_penalty);
   }
   proto.mutable_sampling()->set_logprobs(request.logprobs);
+  if (!request.speculation.empty()) {
+    proto.mutable_speculation()->set_mode(request.speculation);
+  }
   proto.mutable_limits()->set_max_tokens(request.max_tokens);
   proto.mutable_limits()->set_ignore_eos(request.ignore_eos);
   return proto;
@@ -91,6 +96,8 @@ inline TokenAnswer Complete(
       answer.computed = end.cluster().sources().computed_tokens();
       answer.local = end.cluster().sources().local_cache_tokens();
       answer.store = end.cluster().sources().kv_store_tokens();
+      answer.drafted = end.timings().draft_n();
+      answer.accepted = end.timings().draft_n_accepted();
       answer.resumes = end.cluster().resumes();
       answer.corrupt_blocks = end.cluster().corrupt_blocks();
       answer.prefill_worker = end.cluster().prefill_worker();

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "services/base/status_macros.h"
+#include "worker/speculation/adaptive_drafter.h"
 #include "worker/speculation/drafter_chain.h"
 #include "worker/speculation/mtp_drafter.h"
 #include "worker/speculation/ngram_drafter.h"
@@ -93,17 +94,25 @@ absl::Status WorkerRuntime::BuildEngine(telemetry::MetricsRegistry* metrics) {
 }
 
 std::unique_ptr<Drafter> WorkerRuntime::MakeDrafter() const {
-  std::vector<std::unique_ptr<Drafter>> drafters;
+  std::unique_ptr<Drafter> ngram, block;
   if (options_.draft_methods.Has(DraftMethod::kNgram)) {
-    drafters.push_back(std::make_unique<NgramDrafter>());
+    ngram = std::make_unique<NgramDrafter>();
   }
   if (options_.draft_methods.Has(DraftMethod::kMtp) && forward_->drafts()) {
     MtpDrafter::Options mtp;
     mtp.least_probability = options_.least_draft_probability;
     mtp.block_tokens = pool_->block_tokens();
-    drafters.push_back(std::make_unique<MtpDrafter>(mtp, forward_.get()));
+    block = std::make_unique<MtpDrafter>(mtp, forward_.get());
   }
-  if (drafters.empty()) return nullptr;
+  if (ngram == nullptr && block == nullptr) return nullptr;
+  if (options_.adaptive_drafts) {
+    return std::make_unique<AdaptiveDrafter>(std::move(ngram), std::move(block),
+                                             clock_);
+  }
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  for (std::unique_ptr<Drafter>* drafter : {&ngram, &block}) {
+    if (*drafter != nullptr) drafters.push_back(std::move(*drafter));
+  }
   return std::make_unique<DrafterChain>(std::move(drafters));
 }
 

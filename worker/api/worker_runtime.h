@@ -29,9 +29,11 @@ class WorkerRuntime {
     uint32_t max_batch_tokens = 512;
     int threads = 1;  // of the forward pass
     // How to draft (kMtp: only if the model has a block), tokens drafted in a
-    // step at most, and how likely the MTP block must think each.
+    // step at most (or, not adaptive, always), and how likely the MTP block
+    // must think each.
     DraftMethods draft_methods;
     uint32_t most_drafts = 0;
+    bool adaptive_drafts = true;
     float least_draft_probability = 0;
     absl::Duration lease_ttl = absl::Seconds(10);
     // How long a store that did not answer is left alone.

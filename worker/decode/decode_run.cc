@@ -173,6 +173,8 @@ void DecodeRun::Submit(RestoredPrefix prefix) {
   sequence.sampling = spec_.sampling;
   sequence.stop = spec_.stop;
   sequence.root_key = spec_.root;
+  sequence.draft_methods = spec_.draft_methods;
+  sequence.most_drafts = spec_.most_drafts;
   sequence.restored = std::move(prefix.blocks);
   sequence.restored_tokens = prefix.tokens;
   std::vector<BlockRef> held;
@@ -231,7 +233,12 @@ void DecodeRun::OnBlockFull(uint32_t index, const kvstore::BlockKey& key,
 }
 
 void DecodeRun::OnTokens(const std::vector<CommittedToken>& tokens) {
-  sink_->OnTokens(tokens);
+  sink_->OnTokens(tokens, std::exchange(drafts_, {}));
+}
+
+void DecodeRun::OnDrafts(uint32_t drafted, uint32_t accepted) {
+  drafts_.drafted += drafted;
+  drafts_.accepted += accepted;
 }
 
 void DecodeRun::OnFinished(const absl::StatusOr<FinishReason>& result,

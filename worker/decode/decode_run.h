@@ -34,6 +34,14 @@ struct DecodeSpec {
   SamplingParams sampling;
   StopConditions stop;  // max_tokens is set
   kvstore::BlockKey root;
+  DraftMethods draft_methods = DraftMethods::All();
+  uint32_t most_drafts = UINT32_MAX;
+};
+
+// Since the report before.
+struct DraftReport {
+  uint32_t drafted = 0;
+  uint32_t accepted = 0;
 };
 
 struct StartedReport {
@@ -55,7 +63,8 @@ class DecodeSink {
   virtual ~DecodeSink() = default;
   virtual void OnProgress(uint32_t processed, uint32_t total) = 0;
   virtual void OnStarted(const StartedReport& report) = 0;
-  virtual void OnTokens(const std::vector<CommittedToken>& tokens) = 0;
+  virtual void OnTokens(const std::vector<CommittedToken>& tokens,
+                        const DraftReport& drafts) = 0;
   virtual void OnFinished(const FinishedReport& report) = 0;
   // The one terminal; ok only after OnFinished.
   virtual void OnDone(const absl::Status& status) = 0;
@@ -94,6 +103,7 @@ class DecodeRun final : public SequenceObserver,
   void OnBlockFull(uint32_t index, const kvstore::BlockKey& key,
                    const BlockRef& block) override;
   void OnTokens(const std::vector<CommittedToken>& tokens) override;
+  void OnDrafts(uint32_t drafted, uint32_t accepted) override;
   void OnFinished(const absl::StatusOr<FinishReason>& result,
                   const SequenceTimings& timings,
                   const std::vector<BlockRef>& blocks,
@@ -134,6 +144,7 @@ class DecodeRun final : public SequenceObserver,
   // Set by Start, read by the tasks after it.
   std::vector<TokenId> tokens_;  // prompt, then committed
   bool counts_prompt_ = false;   // no other worker has counted it
+  DraftReport drafts_;           // not reported yet; device thread only
   uint32_t store_tokens_ = 0;
 
   Mutex mutex_;

@@ -34,13 +34,25 @@ absl::StatusOr<DecodeSpec> DecodeReserveRequest(
                                     static_cast<uint32_t>(spec.prompt.size()),
                                     context.context_length));
   spec.root = kvstore::RootKey(context.fingerprint, request.cache_salt());
+  if (request.speculation().has_mode()) {
+    BATON_ASSIGN_OR_RETURN(spec.draft_methods,
+                           DraftMethods::Parse(request.speculation().mode()));
+  }
+  if (request.speculation().has_max()) {
+    spec.most_drafts = request.speculation().max();
+  }
   return spec;
 }
 
 // A slow reader gets more tokens in one message, and only the newest progress.
 bool FoldEvent(const v1::DecodeEvent& next, v1::DecodeEvent* last) {
   if (next.has_tokens() && last->has_tokens()) {
-    last->mutable_tokens()->MergeFrom(next.tokens());
+    v1::DecodeTokens* tokens = last->mutable_tokens();
+    const uint32_t drafted = tokens->drafted_tokens();
+    const uint32_t accepted = tokens->accepted_tokens();
+    tokens->MergeFrom(next.tokens());
+    tokens->set_drafted_tokens(drafted + next.tokens().drafted_tokens());
+    tokens->set_accepted_tokens(accepted + next.tokens().accepted_tokens());
     return true;
   }
   if (next.has_progress() && last->has_progress()) {
@@ -95,8 +107,11 @@ class DecodeCall final
     started->set_corrupt_blocks(report.corrupt_blocks);
     Write(std::move(event));
   }
-  void OnTokens(const std::vector<CommittedToken>& tokens) override {
+  void OnTokens(const std::vector<CommittedToken>& tokens,
+                const DraftReport& drafts) override {
     v1::DecodeEvent event;
+    event.mutable_tokens()->set_drafted_tokens(drafts.drafted);
+    event.mutable_tokens()->set_accepted_tokens(drafts.accepted);
     for (const CommittedToken& token : tokens) {
       EncodeToken(token, event.mutable_tokens()->add_tokens());
     }

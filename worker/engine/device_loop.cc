@@ -92,11 +92,13 @@ void DeviceLoop::ProposeDrafts() {
   if (drafter_ == nullptr || options_.most_drafts == 0) return;
   std::vector<DraftRequest> requests;
   std::vector<LiveSequence*> drafting;
+  // Those that run, and those that this step may admit.
+  uint32_t slots = options_.max_sequences;
   for (const auto& sequence : sequences_) {
     const std::vector<TokenId>& tokens = sequence->committed().tokens;
-    if (!sequence->running() || tokens.size() - sequence->computed() != 1) {
-      continue;
-    }
+    if (slots == 0) break;
+    --slots;
+    if (tokens.size() - sequence->computed() != 1) continue;
     sequence->SetDraft({});
     const uint32_t most = std::min(options_.most_drafts, sequence->DraftRoom());
     if (most == 0) continue;
@@ -178,7 +180,15 @@ absl::StatusOr<StepLogits> DeviceLoop::Run(const StepBatch& batch,
   }
   const absl::Duration start = clock_->Monotonic();
   absl::StatusOr<StepLogits> logits = forward_->Run(batch);
-  metrics_->OnStep(clock_->Monotonic() - start, decode_rows, prefill_rows);
+  const absl::Duration duration = clock_->Monotonic() - start;
+  metrics_->OnStep(duration, decode_rows, prefill_rows);
+  if (drafter_ != nullptr && prefill_rows == 0 && logits.ok()) {
+    uint64_t context = 0;
+    for (const SequenceRows& rows : batch.sequences) {
+      context += rows.start_position + rows.tokens.size();
+    }
+    drafter_->OnStep(decode_rows, context, duration);
+  }
   if (!logits.ok()) {
     Log(LogLevel::kError, "forward pass failed",
         {{"sequences", plan.rows.size()},
@@ -197,7 +207,8 @@ void DeviceLoop::Complete(size_t index, const StepPlan::Rows& rows,
                           const StepLogits& logits, uint32_t logit_row) {
   LiveSequence& sequence = *sequences_[rows.sequence];
   const uint32_t drafts = rows.logit_rows > 0 ? rows.logit_rows - 1 : 0;
-  const Draft draft = sequence.draft();
+  Draft draft = sequence.draft();
+  draft.tokens.resize(drafts);
   // Rows whose token is committed and whose logits were used.
   uint32_t used = 0;
   uint32_t accepted = 0;
@@ -229,6 +240,7 @@ void DeviceLoop::Complete(size_t index, const StepPlan::Rows& rows,
   if (drafts > 0) {
     sequence.CountDrafts(drafts, accepted);
     metrics_->OnDraft(draft.method, drafts, accepted);
+    drafter_->OnVerified(sequence.id(), draft, accepted);
   }
   sequence.EmitTokens();
   if (end) End(rows.sequence, *end);

@@ -87,6 +87,11 @@ class SequenceObserver {
   virtual void OnBlockFull(uint32_t index, const kvstore::BlockKey& key,
                            const BlockRef& block) = 0;
   virtual void OnTokens(const std::vector<CommittedToken>& tokens) = 0;
+  // A step has verified `drafted` tokens, of which `accepted` were right.
+  // Before the OnTokens of that step.
+  virtual void OnDrafts(uint32_t drafted, uint32_t accepted) {
+    (void)drafted, (void)accepted;
+  }
   // The end. `blocks` are the sequence's own, covering `kv_tokens` rows; the
   // observer may keep the handles. kNone: first_token_only, and the sequence
   // could go on. Not ok: kCancelled, kInternal, kResourceExhausted (longer

@@ -160,6 +160,7 @@ void LiveSequence::EmitTokens() {
 void LiveSequence::CountDrafts(uint32_t drafted, uint32_t accepted) {
   timings_.drafted_tokens += drafted;
   timings_.accepted_tokens += accepted;
+  observer_->OnDrafts(drafted, accepted);
 }
 
 void LiveSequence::Finish(const absl::StatusOr<FinishReason>& result) {

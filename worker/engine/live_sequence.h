@@ -73,6 +73,7 @@ class LiveSequence {
   std::optional<FinishReason> Commit(SampledToken sampled, absl::Duration now);
   // Tells the observer of the tokens since the last call.
   void EmitTokens();
+  // Before EmitTokens.
   void CountDrafts(uint32_t drafted, uint32_t accepted);
   // The observer's last call; then the blocks go, last first.
   void Finish(const absl::StatusOr<FinishReason>& result);

@@ -29,7 +29,7 @@ class Planning {
       if (states_[i].running && Pending(i) == 1) PlanRows(i, budget_);
     }
     for (size_t i = 0; i < states_.size(); ++i) {
-      if (states_[i].rows == 1 && Pending(i) == 1) PlanDrafts(i);
+      PlanDrafts(i);
     }
     for (size_t i = 0; i < states_.size(); ++i) {
       if (states_[i].running && Pending(i) > 1) PlanRows(i, ChunkBudget());
@@ -138,8 +138,10 @@ class Planning {
     (Pending(i) == 1 ? decode_rows_ : prefill_rows_) += rows;
   }
 
+  // Behind a planned row that is the last committed token's.
   void PlanDrafts(size_t i) {
     State& state = states_[i];
+    if (state.rows != 1 || Pending(i) != 1) return;
     const uint32_t fed = At(i).computed + state.rows;
     const uint64_t room = (static_cast<uint64_t>(state.blocks) + available_) *
                               snapshot_.block_tokens -
@@ -181,6 +183,7 @@ class Planning {
       states_[i].running = true;
       plan_.admit.push_back(i);
       PlanRows(i, budget);
+      PlanDrafts(i);
       reserved += Outstanding(i);
       ++running;
       // Whoever gave up blocks is known again from the next snapshot on.

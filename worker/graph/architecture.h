@@ -63,6 +63,8 @@ class Architecture {
   // Those of its MTP block, "blk.<layers>.*", in the model's file or alone.
   virtual std::vector<TensorSpec> DraftTensors(
       const Hyperparameters& hp) const = 0;
+  // All of a model's file: both of these if it has an MTP block.
+  std::vector<TensorSpec> FileTensors(const Hyperparameters& hp) const;
   // Tokens to logits. Called on the device thread for each new step shape. If
   // graph->drafts(), also writes the MTP block's cache rows of the step.
   virtual void BuildGraph(GraphBuilder* graph) const = 0;

@@ -238,6 +238,16 @@ std::vector<TensorSpec> NextnTensors(const Hyperparameters& hp,
   };
 }
 
+std::vector<TensorSpec> Architecture::FileTensors(
+    const Hyperparameters& hp) const {
+  std::vector<TensorSpec> tensors = Tensors(hp);
+  if (hp.draft_layers > 0) {
+    const std::vector<TensorSpec> more = DraftTensors(hp);
+    tensors.insert(tensors.end(), more.begin(), more.end());
+  }
+  return tensors;
+}
+
 std::string LayerTensor(uint32_t layer, absl::string_view what) {
   return absl::StrCat("blk.", layer, ".", what);
 }

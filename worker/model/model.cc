@@ -246,12 +246,7 @@ absl::StatusOr<std::unique_ptr<Model>> LoadFile(const Model::Options& options) {
                          ArchitectureOf(*header));
   BATON_ASSIGN_OR_RETURN(const Hyperparameters hp,
                          architecture->ReadHyperparameters(*header));
-  std::vector<TensorSpec> tensors = architecture->Tensors(hp);
-  if (hp.draft_layers > 0) {
-    const std::vector<TensorSpec> more = architecture->DraftTensors(hp);
-    tensors.insert(tensors.end(), more.begin(), more.end());
-  }
-  BATON_RETURN_IF_ERROR(CheckTensors(*header, tensors));
+  BATON_RETURN_IF_ERROR(CheckTensors(*header, architecture->FileTensors(hp)));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights,
                          Weights::Create(*header, *file));
   const std::string foreign = GgmlMatrices(*header);

@@ -8,8 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "services/base/draft_method.h"
 #include "services/base/ids.h"
-#include "worker/speculation/draft_method.h"
 
 namespace baton::worker {
 
@@ -41,6 +42,17 @@ class Drafter {
   // One draft for each request: at most `most` tokens of the vocabulary.
   virtual std::vector<Draft> Propose(
       std::span<const DraftRequest> requests) = 0;
+  // What became of a draft: its tokens were verified (as many as it has now),
+  // the first `accepted` of them are right.
+  virtual void OnVerified(SequenceId sequence, const Draft& draft,
+                          uint32_t accepted) {
+    (void)sequence, (void)draft, (void)accepted;
+  }
+  // A step of decode rows alone, over `context` positions in all.
+  virtual void OnStep(uint32_t rows, uint64_t context,
+                      absl::Duration duration) {
+    (void)rows, (void)context, (void)duration;
+  }
   // The sequence has ended; nothing of it may be kept. Unknown ones are fine.
   virtual void Forget(SequenceId sequence) = 0;
 };

@@ -75,6 +75,8 @@ TEST(WorkerCodecTest, BothWorkersAreToldTheSame) {
   spec->limits.max_tokens = 7;
   spec->limits.stop_token_ids = {4};
   spec->cache_salt = "salt";
+  spec->speculation.mode = "ngram";
+  spec->speculation.max = 0;
   const WorkerRequest request{spec, HandoffId("h"), "layout"};
   const v1::PrefillRequest prefill = PrefillToProto(request);
   const v1::DecodeRequest reserve = ReserveToProto(request);
@@ -88,6 +90,9 @@ TEST(WorkerCodecTest, BothWorkersAreToldTheSame) {
   EXPECT_EQ(prefill.layout_fingerprint(), "layout");
   EXPECT_EQ(decode.token_ids_size(), 3);
   EXPECT_EQ(decode.stop().max_tokens(), 7u);
+  EXPECT_EQ(decode.speculation().mode(), "ngram");
+  EXPECT_TRUE(decode.speculation().has_max());
+  EXPECT_EQ(decode.speculation().max(), 0u);
 }
 
 TEST(WorkerCodecTest, ManifestPassesThroughUnchanged) {

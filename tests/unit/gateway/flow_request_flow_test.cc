@@ -338,6 +338,24 @@ TEST(RequestFlowTest, TokenAtAWrongPositionLosesTheWorkerNotTheStream) {
   }
 }
 
+TEST(RequestFlowTest, DraftsAreCountedOverWorkers) {
+  auto h = InState(FlowState::kDecoding);
+  DecodeTokensEvent event;
+  event.tokens.push_back(h->Token('x', 3));
+  event.drafted = 4;
+  event.accepted = 1;
+  h->Event(h->decode(), event);
+  h->LoseDecode();
+  EXPECT_EQ(h->decode_worker(), "d2");
+  h->Reserved();
+  h->Started();
+  h->EndToken();
+  h->Finished(FinishReason::kStop);
+  ASSERT_TRUE(h->report.has_value());
+  EXPECT_EQ(h->report->drafted_tokens, 4u);
+  EXPECT_EQ(h->report->accepted_tokens, 1u);
+}
+
 TEST(RequestFlowTest, TokensBeforeTheStartLoseTheWorker) {
   auto h = InState(FlowState::kReserving);
   h->Tokens("a");

@@ -83,11 +83,14 @@ TEST(RequestCodec, ReadsEveryChatField) {
       "ignore_eos":true,"cache_salt":"s","logit_bias":{"5":-100,"6":1.5},
       "logprobs":true,"top_logprobs":4,"stream":true,
       "stream_options":{"include_usage":true},"timings_per_token":true,
-      "return_progress":true,"n":1,"chat_template_kwargs":{"t":true})");
+      "return_progress":true,"n":1,"chat_template_kwargs":{"t":true},
+      "speculation":{"mode":"mtp","max":3})");
   ASSERT_TRUE(request.ok()) << request.status();
   const GenerationParameters& parameters = request->input.parameters;
   EXPECT_EQ(parameters.model, "m");
   EXPECT_EQ(parameters.cache_salt, "s");
+  EXPECT_EQ(parameters.speculation.mode, "mtp");
+  EXPECT_EQ(parameters.speculation.max, 3u);
   EXPECT_EQ(parameters.limits.max_tokens, 9u);
   EXPECT_EQ(parameters.limits.min_tokens, 2u);
   EXPECT_THAT(parameters.limits.stop, ElementsAre("a", "b"));
@@ -218,6 +221,9 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"("top_logprobs":3)", "top_logprobs"},
         Refusal{R"("ignore_eos":0)", "ignore_eos"},
         Refusal{R"("cache_salt":1)", "cache_salt"},
+        Refusal{R"("speculation":"mtp")", "speculation"},
+        Refusal{R"("speculation":{"mode":1})", "speculation.mode"},
+        Refusal{R"("speculation":{"max":-1})", "speculation.max"},
         Refusal{R"("chat_template_kwargs":"a")", "chat_template_kwargs"}));
 
 INSTANTIATE_TEST_SUITE_P(

@@ -149,6 +149,8 @@ TEST_F(RequestBuilderTest, EachRangeIsCheckedAndNamed) {
           {"stop", [](auto* p) { p->limits.stop.resize(17, "x"); }},
           {"stop", [](auto* p) { p->limits.stop = {std::string(257, 'x')}; }},
           {"stop_token_ids", [](auto* p) { p->limits.stop_token_ids = {-1}; }},
+          {"speculation.mode", [](auto* p) { p->speculation.mode = "eagle"; }},
+          {"speculation.max", [](auto* p) { p->speculation.max = 65; }},
           {"cache_salt", [](auto* p) { p->cache_salt.resize(257); }},
           {"x-request-id", [](auto* p) { p->request_id = "a b"; }},
       };

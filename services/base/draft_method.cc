@@ -1,4 +1,4 @@
-#include "worker/speculation/draft_method.h"
+#include "services/base/draft_method.h"
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
-namespace baton::worker {
+namespace baton {
 
 absl::string_view DraftMethodName(DraftMethod method) {
   switch (method) {
@@ -26,8 +26,8 @@ absl::StatusOr<DraftMethods> DraftMethods::Parse(absl::string_view names) {
         std::begin(kDraftMethods), std::end(kDraftMethods),
         [&](DraftMethod known) { return DraftMethodName(known) == name; });
     if (method == std::end(kDraftMethods)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "draft mode \"", name, "\" is none of none, ", All().Names()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", name, "\" is none of none, ", All().Names()));
     }
     methods.Add(*method);
   }
@@ -43,4 +43,4 @@ std::string DraftMethods::Names() const {
   return names.empty() ? "none" : names;
 }
 
-}  // namespace baton::worker
+}  // namespace baton

@@ -1,6 +1,6 @@
 // The ways to draft, by the names that flags, requests and metrics use.
-#ifndef BATON_WORKER_SPECULATION_DRAFT_METHOD_H_
-#define BATON_WORKER_SPECULATION_DRAFT_METHOD_H_
+#ifndef BATON_SERVICES_BASE_DRAFT_METHOD_H_
+#define BATON_SERVICES_BASE_DRAFT_METHOD_H_
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace baton::worker {
+namespace baton {
 
 enum class DraftMethod : uint8_t { kNgram, kMtp };
 // In the order in which they are asked.
@@ -44,6 +44,6 @@ class DraftMethods {
   uint8_t bits_ = 0;
 };
 
-}  // namespace baton::worker
+}  // namespace baton
 
-#endif  // BATON_WORKER_SPECULATION_DRAFT_METHOD_H_
+#endif  // BATON_SERVICES_BASE_DRAFT_METHOD_H_
