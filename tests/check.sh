@@ -5,6 +5,7 @@
 #   tsan       ThreadSanitizer on core
 #   variant    another instruction set through the byte gate and golden logits
 #   asan       AddressSanitizer and UndefinedBehaviorSanitizer
+#   mutation   the engine's tests notice every way of breaking verification
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 jobs=${BATON_JOBS:-$(nproc)}
@@ -58,8 +59,10 @@ check_asan() {
   run_tests asan-ubsan sanitized
 }
 
+check_mutation() { tests/mutation/run.sh; }
+
 steps=("$@")
-[ $# -gt 0 ] || steps=(layering clang tsan variant asan)
+[ $# -gt 0 ] || steps=(layering clang tsan variant asan mutation)
 for step in "${steps[@]}"; do
   printf '\n== %s\n' "$step"
   "check_$step"

@@ -11,13 +11,15 @@ namespace baton::worker {
 
 DeviceLoop::DeviceLoop(const Engine::Options& options, Forward* forward,
                        BlockPool* pool, const Clock* clock,
-                       EngineMetrics* metrics, Drafter* drafter)
+                       EngineMetrics* metrics, Drafter* drafter,
+                       SamplingChain chain)
     : options_(options),
       forward_(forward),
       pool_(pool),
       clock_(clock),
       metrics_(metrics),
-      drafter_(drafter) {}
+      drafter_(drafter),
+      chain_(std::move(chain)) {}
 
 void DeviceLoop::Add(std::unique_ptr<LiveSequence> sequence) {
   sequences_.push_back(std::move(sequence));

@@ -41,7 +41,7 @@ class DeviceLoop {
   // Pointers must outlive the loop; `drafter` may be null.
   DeviceLoop(const Engine::Options& options, Forward* forward, BlockPool* pool,
              const Clock* clock, EngineMetrics* metrics,
-             Drafter* drafter = nullptr);
+             Drafter* drafter = nullptr, SamplingChain chain = {});
 
   void Add(std::unique_ptr<LiveSequence> sequence);
   // Ends it with kCancelled, if it is here.

@@ -103,6 +103,11 @@ absl::Status CheckInRow(TokenId token, std::span<const float> row) {
 
 }  // namespace
 
+SamplingChain::SamplingChain()
+    : SamplingChain([](uint64_t seed, uint32_t position) {
+        return UniformAt(seed, position, 0, DrawPurpose::kToken);
+      }) {}
+
 absl::StatusOr<SampledToken> SamplingChain::Sample(const SamplingInput& input) {
   BATON_ASSIGN_OR_RETURN(const std::span<const float> row, Adjust(input));
   BATON_ASSIGN_OR_RETURN(const float maximum, FindMaximum(row));
@@ -215,8 +220,7 @@ TokenId SamplingChain::Draw(const SamplingInput& input,
       total += weight(*candidate);
     }
   }
-  const double target = total * UniformAt(input.params.seed, input.position, 0,
-                                          DrawPurpose::kToken);
+  const double target = total * uniform_(input.params.seed, input.position);
   double cumulative = 0;
   TokenId token = cursor_.At(0)->token;
   for (size_t i = 0; i < kept; ++i) {

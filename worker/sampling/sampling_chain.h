@@ -7,7 +7,9 @@
 #define BATON_WORKER_SAMPLING_SAMPLING_CHAIN_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +36,15 @@ struct SamplingInput {
 // Thread-compatible.
 class SamplingChain {
  public:
+  // In [0, 1), by seed and position.
+  using UniformSource = std::function<double(uint64_t, uint32_t)>;
+
+  // Draws with Philox (philox.h).
+  SamplingChain();
+  // Tests choose the numbers.
+  explicit SamplingChain(UniformSource uniform)
+      : uniform_(std::move(uniform)) {}
+
   // Errors: kInternal (a logit is NaN or +inf; no token is left), which says
   // nothing about other rows; kInvalidArgument (a token of `masked`, the bias
   // or the history is outside the row).
@@ -52,6 +63,7 @@ class SamplingChain {
   void AddLogprobs(const SamplingParams& params, std::span<const float> row,
                    float maximum, SampledToken* sampled);
 
+  UniformSource uniform_;
   std::vector<float> adjusted_;
   DescendingCursor cursor_;
 };

@@ -31,8 +31,8 @@ std::vector<double> AdaptiveDrafter::Chances(const History& history,
                                              uint32_t most) const {
   std::vector<double> chances;
   for (uint32_t place = 0; place < most; ++place) {
-    chances.push_back(history.acceptance[Index(method)].Chance(
-        place, usual_[Index(method)]));
+    chances.push_back(
+        history.acceptance[Index(method)].Chance(place, usual_[Index(method)]));
   }
   return chances;
 }
@@ -111,8 +111,7 @@ void AdaptiveDrafter::AskMtp(std::span<const DraftRequest> requests,
   if (asked.empty()) return;
   const absl::Duration start = clock_->Monotonic();
   std::vector<Draft> proposed = mtp_->Propose(asked);
-  const double seconds =
-      absl::ToDoubleSeconds(clock_->Monotonic() - start);
+  const double seconds = absl::ToDoubleSeconds(clock_->Monotonic() - start);
   size_t steps = 0;
   for (size_t i = 0; i < places.size(); ++i) {
     steps = std::max(steps, proposed[i].tokens.size());

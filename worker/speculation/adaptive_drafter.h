@@ -31,7 +31,8 @@ class AdaptiveDrafter final : public Drafter {
   void Forget(SequenceId sequence) override;
   void OnVerified(SequenceId sequence, const Draft& draft,
                   uint32_t accepted) override;
-  void OnStep(uint32_t rows, uint64_t context, absl::Duration duration) override;
+  void OnStep(uint32_t rows, uint64_t context,
+              absl::Duration duration) override;
 
  private:
   // Steps without a draft before one is tried, and with drafts before one

@@ -26,11 +26,10 @@ std::vector<uint32_t> ChooseDraftLengths(
     ++total;
     const uint32_t length = ++lengths[next];
     if (candidate.costs_steps) draft_steps = std::max(draft_steps, length);
-    reach[next] = length < candidate.most
-                      ? reach[next] * candidate.chances[length]
-                      : 0;
-    const double rate = tokens / (costs.step(rows + total) +
-                                  draft_steps * costs.draft_step);
+    reach[next] =
+        length < candidate.most ? reach[next] * candidate.chances[length] : 0;
+    const double rate =
+        tokens / (costs.step(rows + total) + draft_steps * costs.draft_step);
     if (rate > best_rate) {
       best_rate = rate;
       best = lengths;

@@ -50,16 +50,16 @@ double StepCosts::EstimateIn(const Costs& costs, uint32_t rows) {
   if (below == 0) return has_above ? costs[above] : 0;
   const double further = costs[below] * (1 + kUnseenRow * (rows - below));
   if (!has_above) return further;
-  const double between =
-      costs[below] +
-      (costs[above] - costs[below]) * (rows - below) / (above - below);
+  const double between = costs[below] + (costs[above] - costs[below]) *
+                                            (rows - below) / (above - below);
   return std::min(further, between);
 }
 
 double StepCosts::Estimate(uint32_t rows, uint64_t context) const {
   const uint32_t own = BucketOf(context);
   for (uint32_t distance = 0; distance < kBuckets; ++distance) {
-    for (const int64_t at : {int64_t{own} - distance, int64_t{own} + distance}) {
+    for (const int64_t at :
+         {int64_t{own} - distance, int64_t{own} + distance}) {
       if (at < 0 || at >= kBuckets) continue;
       const double cost = EstimateIn(costs_[static_cast<size_t>(at)], rows);
       if (cost > 0) return cost;

@@ -36,8 +36,7 @@ class StepCosts {
 
   std::array<Costs, kBuckets> costs_{};
   std::array<Turns, kBuckets> seen_{};  // when last; 0 = never
-  uint64_t turn_ = uint64_t{1} << 32;  // so that never is long ago
-
+  uint64_t turn_ = uint64_t{1} << 32;   // so that never is long ago
 };
 
 }  // namespace baton::worker

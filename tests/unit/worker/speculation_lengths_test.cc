@@ -9,11 +9,11 @@
 #include <random>
 #include <vector>
 
+#include "services/base/draft_method.h"
 #include "tests/support/manual_clock.h"
 #include "worker/speculation/acceptance.h"
 #include "worker/speculation/adaptive_drafter.h"
 #include "worker/speculation/draft_lengths.h"
-#include "services/base/draft_method.h"
 #include "worker/speculation/step_costs.h"
 
 namespace baton::worker {
@@ -156,8 +156,7 @@ class Simulation {
       request.primed = true;
       const std::vector<Draft> drafts = drafter_.Propose({&request, 1});
       const auto drafted = static_cast<uint32_t>(drafts[0].tokens.size());
-      const absl::Duration duration =
-          absl::Seconds(machine_.step[drafted]);
+      const absl::Duration duration = absl::Seconds(machine_.step[drafted]);
       clock_.Advance(duration);
       drafter_.OnStep(1 + drafted, 100, duration);
       uint32_t accepted = 0;
@@ -174,8 +173,8 @@ class Simulation {
   double Best(uint32_t most = 8) const {
     double best = 0, tokens = 1, chance = 1;
     for (uint32_t k = 0; k <= most; ++k) {
-      best = std::max(best,
-                      tokens / (machine_.step[k] + k * machine_.draft_step));
+      best =
+          std::max(best, tokens / (machine_.step[k] + k * machine_.draft_step));
       chance *= machine_.acceptance;
       tokens += chance;
     }
@@ -222,9 +221,8 @@ std::vector<double> Steps(double first, double more, double every) {
 
 TEST(AdaptiveDrafterTest, ComesNearTheBestFixedLengthOnEveryMachine) {
   for (const double acceptance : {0.02, 0.3, 0.5, 0.8, 0.95}) {
-    for (const auto& step :
-         {Steps(0.010, 1.05, 0.05), Steps(0.010, 1.3, 0.02),
-          Steps(0.010, 1.2, 0.2), Steps(0.010, 2.0, 1.0)}) {
+    for (const auto& step : {Steps(0.010, 1.05, 0.05), Steps(0.010, 1.3, 0.02),
+                             Steps(0.010, 1.2, 0.2), Steps(0.010, 2.0, 1.0)}) {
       Simulation simulation({step, 0.001, acceptance});
       simulation.Run(300);
       EXPECT_GT(simulation.Run(3000), 0.96 * simulation.Best())
