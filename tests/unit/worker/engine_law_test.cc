@@ -64,9 +64,8 @@ Law NextLaw(const Option& option, std::span<const TokenId> tokens,
       return id == kEosToken && !option.stop.ignore_eos;
     });
   }
-  std::stable_sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) {
-    return logits[a] > logits[b];
-  });
+  std::stable_sort(ids.begin(), ids.end(),
+                   [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
   if (params.top_k > 0 && static_cast<size_t>(params.top_k) < ids.size()) {
     ids.resize(static_cast<size_t>(params.top_k));
   }
@@ -144,8 +143,7 @@ class FixedDrafter final : public Drafter {
     std::vector<Draft> drafts(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       drafts[i].tokens = draft;
-      drafts[i].tokens.resize(
-          std::min<size_t>(draft.size(), requests[i].most));
+      drafts[i].tokens.resize(std::min<size_t>(draft.size(), requests[i].most));
     }
     return drafts;
   }
@@ -210,9 +208,9 @@ class LawTest : public ::testing::TestWithParam<Option> {
   struct Bench : EngineBench {
     Bench() : EngineBench(16), toy(pool.get(), kTokens, kContext) {
       options.most_drafts = 8;
-      metrics = std::make_unique<EngineMetrics>(
-          registry.get(), options.model_name, options.kv_dtype, *pool,
-          &drafter);
+      metrics =
+          std::make_unique<EngineMetrics>(registry.get(), options.model_name,
+                                          options.kv_dtype, *pool, &drafter);
       loop = std::make_unique<DeviceLoop>(
           options, &toy, pool.get(), &clock, metrics.get(), &drafter,
           SamplingChain([this](uint64_t, uint32_t position) {
@@ -262,8 +260,8 @@ TEST_P(LawTest, EveryAnswerComesFromItsNumbersWhateverIsDrafted) {
         bench.numbers.clear();
         for (const auto& [low, high] : path.intervals) {
           const double from = low + kEdge, to = high - kEdge;
-          bench.numbers.push_back(
-              from < to ? from + part * (to - from) : (low + high) / 2);
+          bench.numbers.push_back(from < to ? from + part * (to - from)
+                                            : (low + high) / 2);
         }
         // Behind the end of the answer: never to be used.
         bench.numbers.resize(kLength, 2.0);

@@ -65,6 +65,41 @@ TEST(PlannerTest, DecodeRowsComeFirstAndLimitPromptRows) {
               ElementsAre(Rows{1, 1, 1}, Rows{2, 1, 1}, Rows{0, 8, 0}));
 }
 
+SequenceSnapshot Drafting(SequenceSnapshot sequence, uint32_t drafts) {
+  sequence.drafts = drafts;
+  return sequence;
+}
+
+TEST(PlannerTest, DraftsFollowTheirRowAndAllHaveLogits) {
+  const StepPlan plan = PlanStep(Snapshot(
+      {Drafting(Running(9, 8, 3), 3), Running(5, 4, 2), Running(20, 0, 0)}));
+  EXPECT_THAT(plan.rows,
+              ElementsAre(Rows{0, 4, 4}, Rows{1, 1, 1}, Rows{2, 8, 0}));
+}
+
+TEST(PlannerTest, DraftsComeAfterEveryRunningSequencesRow) {
+  PlannerSnapshot snapshot =
+      Snapshot({Drafting(Running(9, 8, 3), 8), Drafting(Running(5, 4, 2), 8)});
+  snapshot.max_batch_tokens = 5;
+  EXPECT_THAT(PlanStep(snapshot).rows,
+              ElementsAre(Rows{0, 4, 4}, Rows{1, 1, 1}));
+}
+
+TEST(PlannerTest, NobodyGivesUpBlocksForADraft) {
+  // Room for the row at 8 and three drafts; no block is free.
+  const StepPlan plan = PlanStep(Snapshot(
+      {Drafting(Running(9, 8, 3), 8), Running(5, 4, 2)}, /*available=*/0));
+  EXPECT_THAT(plan.preempt, IsEmpty());
+  EXPECT_THAT(plan.rows, ElementsAre(Rows{0, 4, 4}, Rows{1, 1, 1}));
+}
+
+TEST(PlannerTest, AWaitingSequenceDraftsInTheStepThatAdmitsIt) {
+  const StepPlan plan =
+      PlanStep(Snapshot({Drafting(Waiting(9, 8, 2), 3), Waiting(9, 8, 2)}));
+  EXPECT_THAT(plan.admit, ElementsAre(0, 1));
+  EXPECT_THAT(plan.rows, ElementsAre(Rows{0, 4, 4}, Rows{1, 1, 1}));
+}
+
 TEST(PlannerTest, PromptsShareTheRowsInArrivalOrder) {
   const StepPlan plan = PlanStep(Snapshot(
       {Running(25, 20, 5), Running(9, 8, 3), Running(30, 0, 0), Waiting(9)}));
