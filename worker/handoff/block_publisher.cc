@@ -226,6 +226,8 @@ void BlockPublisher::Conclude() {
     done = std::move(done_);
   }
   prefix.lease = std::move(lease_);
+  // Whoever is told may want the room at once.
+  tail.reset();
   done(std::move(prefix));
 }
 
